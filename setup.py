@@ -55,7 +55,7 @@ def compile_all(folder: Path) -> None:
     program = compiler.compiler()
     if program is None:
         raise OSError(compiler.NO_COMPILER)
-    tasks = [(name, each) for each in compiler.supported_instructions(program) for name in compiler.names()]
+    tasks = [(name, each) for each in compiler.find_instructions(program) for name in compiler.names()]
     paths = [folder / f"{name}-{each.name}.so" for name, each in tasks]
 
     def compile_one(task: tuple[str, compiler.Instructions], path: Path) -> None:

@@ -10,15 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import (
-    additive,
-    decoding,
-    ragged,
-    recording,
-    report,
-    startup,
-    training,
-)
+from benchmarks import additive, decoding, ragged, recording, report, startup, training
 from benchmarks.aim import Aim, show
 
 AIMS: dict[str, Callable[[], list[Aim]]] = {

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks import report
 from benchmarks.sources import read_lines
 from regard import load
-from regard.data.generated.sentences import generate_pronouns
+from regard.data.generated.sentences import PronounSentence
 from regard.maps.reductions import rollout
 from regard.tasks.tagging.data import Pronouns
 
@@ -41,9 +41,10 @@ SENTENCES = {
 def measure_pronouns(run: Any, folder: Path) -> None:
     """Print how often the right noun has more weight than the wrong one."""
     weights, shares = [], []
-    for sentence in generate_pronouns(Pronouns().sizes, Pronouns().seed)[2]:
+    for sentence in Pronouns().sentences()[2]:
         maps = run.attribute(sentence.text).lookups[0]
         words, matrix = list(maps.source), np.asarray(maps.weights)
+        assert isinstance(sentence, PronounSentence)
         nouns = [words.index(sentence.referent), words.index(sentence.distractor)]
         pronoun = words.index("it")
         weights.append(matrix[:, :, pronoun][..., nouns])

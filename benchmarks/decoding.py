@@ -22,7 +22,7 @@ from regard.decoding.processors import MinimumLength
 from regard.models.catalog import MODELS
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.nn.decoders import Prompted
-from regard.text.special import END
+from regard.text.kinds import END
 from regard.training.devices import keep_freed_memory
 
 MODULE = "benchmarks.decoding"

@@ -1,4 +1,4 @@
-"""Which tests `make test` runs: every value of every parameter once, and nothing that takes long.
+"""Which tests `make test` runs: every value of every parameter once, nothing that takes long, no training to the end.
 
 `make test-all` runs all of them. A test that is left out of `make test` carries the marker `thorough`.
 """
@@ -25,8 +25,21 @@ def mark_thorough(items: Sequence[pytest.Item]) -> None:
         chosen = each_choice([parameter_values(item) for item in function_items])
         for index, item in enumerate(function_items):
             folder = item.nodeid.split("/")[1]
-            if folder in THOROUGH_FOLDERS or index not in chosen or item.get_closest_marker("slow"):
+            if (
+                folder in THOROUGH_FOLDERS
+                or index not in chosen
+                or item.get_closest_marker("slow")
+                or shares_training(item)
+            ):
                 item.add_marker(pytest.mark.thorough)
+
+
+def shares_training(item: pytest.Item) -> bool:
+    """Whether a test of a task uses a run that the tests of its file share, which is trained until it has learned."""
+    fixtures = getattr(item, "_fixtureinfo", None)
+    if item.nodeid.split("/")[1] != "tasks" or fixtures is None:
+        return False
+    return any(definition.scope == "module" for chain in fixtures.name2fixturedefs.values() for definition in chain)
 
 
 def parameter_values(item: pytest.Item) -> frozenset[Value]:

@@ -20,14 +20,14 @@ from regard.attention.memory import Memory
 from regard.attention.scores import Score
 from regard.models.attention import ALIGNS
 from regard.models.attention import HISTORIES as HISTORY_NAMES
-from regard.models.catalog import CAPTIONERS, MODELS, build, build_captioner
-from regard.models.luong import LuongDecoder
+from regard.models.catalog import CAPTIONERS, MODELS, build
+from regard.models.luong import LuongConfig, LuongDecoder
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
-from regard.nn.decoders import Decoder, ZeroInitialState
-from regard.nn.embeddings import NoPositions, TokenEmbedding
-from regard.nn.layers import FeedForward, PreNorm
+from regard.nn.decoders import Decoder
+from regard.nn.encoders import RecurrentEncoder
+from regard.nn.layers import FeedForward, NoPositions, PreNorm, TokenEmbedding
 from regard.nn.output import Output
-from regard.nn.recurrent import Stack
+from regard.nn.recurrent import SequenceReader
 from regard.nn.transformer import DecoderLayer, TransformerDecoder
 from regard.shapes import Tokens
 
@@ -90,10 +90,11 @@ class Way:
 def recurrent(way: Way) -> Decoder:
     """Return an RNN decoder that reads its source so. Its state is wider than a key where the score wants that."""
     width = 2 * WIDTH if way.score is scores.Content else WIDTH
-    stack, combine = Stack("gru", WIDTH + WIDTH, width), nn.Linear(WIDTH + width, WIDTH)
-    return LuongDecoder(
-        embedding(), way.attend(width, WIDTH), stack, ZeroInitialState(width), combine, Output(WIDTH, TOKENS)
-    )
+    reader = SequenceReader("gru", WIDTH, WIDTH, bidirectional=False)
+    config = LuongConfig(width=width, layers=1, cell="gru", start="zero")
+    decoder = LuongDecoder(embedding(), RecurrentEncoder(embedding(), reader), config)
+    decoder.attend = way.attend(width, WIDTH)
+    return decoder
 
 
 def crossing(way: Way) -> Decoder:
@@ -182,7 +183,7 @@ def run_files() -> str:
     seq2seq = {name: model.config_class for name, model in MODELS.items() if name != "pretrained"}
     captioners = {name: model.config_class for name, model in CAPTIONERS.items()}
     made = {name: (each, build(each(), 11, 11).decoder) for name, each in seq2seq.items()}
-    made |= {name: (each, build_captioner(each(), 11).decoder) for name, each in captioners.items()}
+    made |= {name: (each, CAPTIONERS.build(each(), 11).decoder) for name, each in captioners.items()}
     made["pointer-network"] = PointerNetworkConfig, PointerNetwork(2, PointerNetworkConfig()).decoder
     heads = ["`model: {name: ...}`", "`score:`", "`align:`", "`history:`", "reason for the limits"]
     return table(heads, {f"`{name}`": [*choices(*each), REASONS[name]] for name, each in made.items()})

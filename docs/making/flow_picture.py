@@ -15,7 +15,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
 from docs.making.flow import Box, Flow, Shape
-from regard.pictures.style import INK, MUTED, PAPER, hex_color, plotting
+from regard.pictures.canvas import INK, MUTED, PAPER, hex_color, plotting
 
 WIDE, HIGH, STEP, TRACK, BETWEEN, HEAD, FOOT = 2.75, 0.44, 0.66, 0.13, 0.9, 0.5, 0.2
 """Of a box, from box to box, between two tracks, between the lanes, above and below all, in inches."""

@@ -1,6 +1,7 @@
 """Audio files, resampling, log-mel features and their masking."""
 
 import math
+import re
 import wave
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.extras import how_to_install
+from regard.extras import check_file, how_to_install
 
 SUFFIXES = frozenset((".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif"))
 LONGEST = 60.0
@@ -63,14 +64,8 @@ def read_audio(
     """
     if isinstance(audio, bytes):
         return _decode(BytesIO(audio), location, longest)
-    path = Path(audio)
-    if path.is_file():
-        with path.open("rb") as file:
-            return _decode(file, str(path), longest)
-    problem = "is no regular file" if path.exists() else "no such file"
-    if path.is_dir():
-        problem = "is a directory"
-    raise InputError(f"{path}: {problem}; expected audio")
+    with check_file(audio, "audio").open("rb") as file:
+        return _decode(file, str(audio), longest)
 
 
 def encode_audio(sound: Sound) -> bytes:
@@ -109,10 +104,10 @@ def _decode(file: BufferedReader | BytesIO, location: str, longest: float) -> So
             f"{location}: broken, truncated or unusual audio ({reason}); save it as WAV "
             "with 16 bits"
         ) from error
-    if not len(sound.samples):
-        raise InputError(f"{location}: has no samples; expected audio")
-    if not np.isfinite(sound.samples).all():
-        raise InputError(f"{location}: has samples that are not finite; save it again")
+    if not (len(sound.samples) and np.isfinite(sound.samples).all()):
+        raise InputError(
+            f"{location}: has no samples, or some that are not finite; save it again"
+        )
     return sound
 
 
@@ -131,19 +126,21 @@ def _read_wave(
     file: BufferedReader | BytesIO, location: str, longest: float
 ) -> Sound | None:
     """Read a WAV file with integers of 16 bits; return None for other audio."""
-    header = file.read(12)
-    file.seek(0)
-    if header[:4] != b"RIFF" or header[8:] != b"WAVE":
-        return None
     try:
         with wave.open(file) as opened:
             channels, width, rate, expected = opened.getparams()[:4]
-            _check_header(location, channels, rate, expected, longest)
+            _check_header(
+                location,
+                channels,
+                rate,
+                expected,
+                longest,
+            )
             if width != 2:
                 return None
             samples = np.frombuffer(opened.readframes(expected), "<i2")
     except wave.Error as error:
-        if str(error).startswith("unknown format"):
+        if re.match("unknown format|file does not start|not a WAVE", str(error)):
             return None
         raise
     if len(samples) != expected * channels:
@@ -167,7 +164,13 @@ def _read_by_soundfile(
         ) from error
     with soundfile.SoundFile(file) as source:
         rate = source.samplerate
-        _check_header(location, source.channels, rate, source.frames, longest)
+        _check_header(
+            location,
+            source.channels,
+            rate,
+            source.frames,
+            longest,
+        )
         samples = source.read(dtype="float32", always_2d=True)
     return Sound(samples.mean(1, dtype=np.float32), rate)
 
@@ -186,11 +189,11 @@ def resample(sound: Sound, rate: int) -> Sound:
     units = len(sound.samples) // old + 1 + PADDING // old
     spectrum = np.fft.rfft(sound.samples, units * old)
     samples = np.fft.irfft(spectrum, units * new) * (new / old)
-    count = resampled_length(sound, rate)
+    count = count_resampled(sound, rate)
     return Sound(samples[:count].astype(np.float32), rate)
 
 
-def resampled_length(sound: Sound, rate: int) -> int:
+def count_resampled(sound: Sound, rate: int) -> int:
     """Return the number of samples that `resample` gives."""
     return -(-len(sound.samples) * rate // sound.rate)
 
@@ -283,16 +286,14 @@ class LogMel:
         self, samples: Float[Tensor, "*batch sample"]
     ) -> Float[Tensor, "*batch frame mel"]:
         """Compute the features of samples of `rate` a second, in their dtype."""
-        window = torch.hann_window(
-            self.window_samples, dtype=samples.dtype, device=samples.device
-        )
+        width = self.window_samples
+        window = torch.hann_window(width, dtype=samples.dtype, device=samples.device)
         spectrum = torch.stft(
             samples,
             self.size,
             self.hop_samples,
-            self.window_samples,
+            width,
             window,
-            center=True,
             pad_mode="constant",
             return_complex=True,
         )

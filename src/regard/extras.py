@@ -1,6 +1,11 @@
 """The optional packages, the extra that brings each, and how to install it."""
 
+import os
+import signal
+import sys
 from pathlib import Path
+
+from regard.errors import InputError
 
 EXTRAS = {
     "matplotlib": "plot",
@@ -36,3 +41,23 @@ def how_to_install(package: str) -> str:
         return f"pip install 'regard[{extra}]'"
     place = "." if checkout == Path.cwd() else checkout
     return f"pip install -e '{place}[{extra}]'"
+
+
+def check_file(path: Path | str, expected: str) -> Path:
+    """Return the path of a regular file, or raise InputError."""
+    path = Path(path)
+    if path.is_file():
+        return path
+    problem = "is no regular file" if path.exists() else "no such file"
+    problem = "is a directory" if path.is_dir() else problem
+    raise InputError(f"{path}: {problem}; expected {expected}")
+
+
+WINDOWS = sys.platform == "win32"
+HANGUP: int | None = getattr(signal, "SIGHUP", None)
+"""The signal of a closed terminal; Windows has none."""
+NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+"""The flag with which a file is not opened through a link; Windows has none."""
+CLOSED_IN_CHILDREN: int = getattr(os, "O_CLOEXEC", 0)
+"""The flag with which a program that is started does not inherit a descriptor; Windows
+never passes one on."""

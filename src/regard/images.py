@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.extras import how_to_install
+from regard.extras import check_file, how_to_install
 
 Pixels = UInt8[np.ndarray, "height width channel"]
 Image = Path | str | bytes | np.ndarray
@@ -75,21 +75,15 @@ def open_image(file: Path | BytesIO, location: str) -> Iterator[Any]:
                 if image.width * image.height > MOST_PIXELS:
                     raise library.Image.DecompressionBombError
                 yield image
-        except library.Image.DecompressionBombError as error:
-            raise InputError(
-                f"{location}: has more than {MOST_PIXELS:,} pixels; make it smaller"
-            ) from error
-        except library.UnidentifiedImageError as error:
-            raise InputError(
-                f"{location}: is no image of a supported format "
-                f"({', '.join(FORMATS)}); convert it"
-            ) from error
         except Exception as error:  # a decoder may raise anything for broken bytes
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(
-                f"{location}: broken, truncated or unusual image ({reason}); save it as "
-                "PNG"
-            ) from error
+            problem = f"broken, truncated or unusual image ({reason}); save it as PNG"
+            if isinstance(error, library.Image.DecompressionBombError):
+                problem = f"has more than {MOST_PIXELS:,} pixels; make it smaller"
+            elif isinstance(error, library.UnidentifiedImageError):
+                listed = ", ".join(FORMATS)
+                problem = f"is no image of a supported format ({listed}); convert it"
+            raise InputError(f"{location}: {problem}") from error
 
 
 def count_pixels(content: bytes) -> int:
@@ -117,9 +111,7 @@ def read_image(image: Image, channels: int = 3, location: str = "the image") -> 
             is of another type or shape.
     """
     if isinstance(image, np.ndarray):
-        pixels = image
-        if image.ndim == 2:
-            pixels = image[:, :, None]
+        pixels = image[:, :, None] if image.ndim == 2 else image
         fits = pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.size
         if not fits or pixels.shape[2] not in (1, channels):
             raise InputError(
@@ -130,21 +122,12 @@ def read_image(image: Image, channels: int = 3, location: str = "the image") -> 
     if isinstance(image, bytes):
         file = BytesIO(image)
     else:
-        file = Path(image)
-        if not file.is_file():
-            problem = "no such file"
-            if file.is_dir():
-                problem = "is a directory"
-            elif file.exists():
-                problem = "is no regular file"
-            raise InputError(f"{file}: {problem}; expected an image")
+        file = check_file(image, "an image")
         location = str(file)
     with open_image(file, location) as opened:
         upright = pillow().ImageOps.exif_transpose(opened)
-        converted = _to_opaque_bytes(upright).convert(MODES[channels])
-        pixels = np.asarray(converted)
-    height, width = pixels.shape[:2]
-    return pixels.reshape(height, width, channels)
+        pixels = np.asarray(_to_opaque_bytes(upright).convert(MODES[channels]))
+    return pixels.reshape(*pixels.shape[:2], channels)
 
 
 def _to_opaque_bytes(image: Any) -> Any:
@@ -154,15 +137,13 @@ def _to_opaque_bytes(image: Any) -> Any:
         pixels = np.asarray(image)
         if image.mode == "F" or pixels.min() < 0 or pixels.max() > 0xFFFF:
             raise ValueError("its pixels have a range that is not known")
-        rounded = pixels.astype(np.int64) + 128
-        reduced = (rounded // 257).astype(np.uint8)
-        return library.Image.fromarray(reduced)
+        reduced = (pixels.astype(np.int64) + 128) // 257
+        return library.Image.fromarray(reduced.astype(np.uint8))
     if not image.has_transparency_data:
         return image
     transparent = image.convert("RGBA")
     background = library.Image.new("RGBA", transparent.size, "white")
-    opaque = library.Image.alpha_composite(background, transparent)
-    return opaque.convert("RGB")
+    return library.Image.alpha_composite(background, transparent).convert("RGB")
 
 
 def _to_pillow(pixels: Pixels) -> Any:
@@ -219,26 +200,23 @@ class Preparation:
         pixels = read_image(image, channels, location)
         size = self.size or size
         resize = max(self.resize or size, size)
-        original_height, original_width = pixels.shape[:2]
-        shorter = min(original_height, original_width)
-        height = original_height * resize // shorter
-        width = original_width * resize // shorter
+        sides = pixels.shape[:2]
+        height, width = (side * resize // min(sides) for side in sides)
         if height * width > MOST_PIXELS:
-            if isinstance(image, Path | str):
-                location = str(image)
+            location = str(image) if isinstance(image, Path | str) else location
             raise InputError(
-                f"{location}: {original_width} x {original_height} pixels are too long and "
-                "thin; crop the image"
+                f"{location}: {sides[1]} x {sides[0]} pixels are too long and thin; crop "
+                "the image"
             )
         if self.shape == "stretched":
             height = width = resize
-        if (height, width) != (original_height, original_width):
+        if (height, width) != sides:
             method = pillow().Image.Resampling[self.resample.upper()]
             resized = _to_pillow(pixels).resize((width, height), method)
             pixels = np.asarray(resized).reshape(height, width, channels)
-        top = (height - size) // 2
-        left = (width - size) // 2
-        return pixels[top : top + size, left : left + size]
+        y = (height - size) // 2
+        x = (width - size) // 2
+        return pixels[y : y + size, x : x + size]
 
     def photograph(self, image: Image, size: int) -> Pixels:
         """Return what `pixels` shows in color, larger where the image has more detail.
@@ -251,10 +229,8 @@ class Preparation:
         pixels = read_image(image)
         size = self.size or size
         resize = max(self.resize or size, size)
-        shorter = min(pixels.shape[:2])
-        detail = -(-shorter // resize)
-        fitting = min(LONGEST_SIDE // size, detail)
-        scale = max(1, fitting)
+        detail = -(-min(pixels.shape[:2]) // resize)
+        scale = max(1, min(LONGEST_SIDE // size, detail))
         larger = replace(self, size=scale * size, resize=scale * resize)
         return larger.pixels(pixels, size, 3)
 
@@ -262,12 +238,9 @@ class Preparation:
         self, pixels: UInt8[np.ndarray, "*batch height width channel"]
     ) -> Float[Tensor, "*batch channel height width"]:
         """Normalize pixels."""
-        mean = np.array(self.mean)
-        deviation = np.array(self.deviation)
-        normalized = (pixels / 255 - mean) / deviation
+        normalized = (pixels / 255 - np.array(self.mean)) / np.array(self.deviation)
         channels_first = np.moveaxis(normalized, -1, -3)
-        contiguous = np.ascontiguousarray(channels_first, dtype=np.float32)
-        return torch.from_numpy(contiguous)
+        return torch.from_numpy(np.ascontiguousarray(channels_first, np.float32))
 
 
 @dataclass(frozen=True)
@@ -295,28 +268,20 @@ class Augmentation:
         shift = self.shift
         if shift:
             height, width = pixels.shape[:2]
-            top = random.randint(0, 2 * shift)
-            left = random.randint(0, 2 * shift)
-            padded = np.pad(
-                pixels,
-                ((shift, shift), (shift, shift), (0, 0)),
-                constant_values=self.outside,
-            )
-            pixels = padded[top : top + height, left : left + width]
-        if not (self.turn or self.stretch or self.slant):
+            y = random.randint(0, 2 * shift)
+            x = random.randint(0, 2 * shift)
+            padding = (shift, shift), (shift, shift), (0, 0)
+            padded = np.pad(pixels, padding, constant_values=self.outside)
+            pixels = padded[y : y + height, x : x + width]
+        limits = self.turn, self.slant, self.stretch, self.stretch
+        if not any(limits):
             return pixels
-
-        def sample(limit: float) -> float:
-            return random.uniform(-limit, limit)
-
-        degrees = sample(self.turn)
-        slant = sample(self.slant)
-        width_factor = 1 + sample(self.stretch)
-        height_factor = 1 + sample(self.stretch)
+        degrees, slant, *scale = (random.uniform(-limit, limit) for limit in limits)
+        factors = 1 + scale[0], 1 + scale[1]
         return warp(
             pixels,
             degrees,
-            (width_factor, height_factor),
+            factors,
             slant,
             self.outside,
         )
@@ -335,25 +300,23 @@ def warp(
     the value `outside`.
     """
     height, width, channels = pixels.shape
-    width_factor, height_factor = scale
     angle = math.radians(degrees)
     cos = math.cos(angle)
     sin = math.sin(angle)
-    middle_x = width / 2
-    middle_y = height / 2
     # The rows of diag(scale)^-1 [[1, 0], [-slant, 1]] R(-degrees): where each pixel of
     # the result comes from, relative to the middle.
-    xx = cos / width_factor
-    xy = sin / width_factor
-    yx = (-slant * cos - sin) / height_factor
-    yy = (cos - slant * sin) / height_factor
-    x_offset = middle_x - xx * middle_x - xy * middle_y
-    y_offset = middle_y - yx * middle_x - yy * middle_y
+    rows = []
+    for x, y, factor, middle in (
+        (cos, sin, scale[0], width / 2),
+        (-slant * cos - sin, cos - slant * sin, scale[1], height / 2),
+    ):
+        x, y = x / factor, y / factor
+        rows += [x, y, middle - x * (width / 2) - y * (height / 2)]
     library = pillow()
     image = _to_pillow(pixels).transform(
         (width, height),
         library.Image.Transform.AFFINE,
-        (xx, xy, x_offset, yx, yy, y_offset),
+        rows,
         resample=library.Image.Resampling.BILINEAR,
         fillcolor=outside if channels == 1 else (outside,) * channels,
     )
@@ -367,15 +330,11 @@ def encode_preview(image: Image) -> bytes:
         InputError: The image can't be read, or Pillow isn't installed.
     """
     pixels = read_image(image)
-    image_format = "JPEG"
-    first = pixels[:, :, :1]
-    if (pixels == first).all():
-        pixels = first
-        image_format = "PNG"
-    reduced = _to_pillow(pixels)
+    is_gray = (pixels == pixels[:, :, :1]).all()
+    reduced = _to_pillow(pixels[:, :, :1] if is_gray else pixels)
     reduced.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
     content = BytesIO()
-    reduced.save(content, format=image_format, quality=PREVIEW_QUALITY)
+    reduced.save(content, "PNG" if is_gray else "JPEG", quality=PREVIEW_QUALITY)
     return content.getvalue()
 
 
@@ -394,12 +353,9 @@ class ImageSurvey:
         return any(height != width for height, width in (self.least, self.largest))
 
     def __str__(self) -> str:
-        sizes = []
-        for height, width in (self.least, self.largest):
-            sizes.append(f"{height} x {width}")
-        extremes = " to ".join(dict.fromkeys(sizes))
-        color = "color" if self.coloured else "gray"
-        return f"{extremes}, {color}"
+        sizes = dict.fromkeys((self.least, self.largest))
+        extremes = " to ".join(f"{height} x {width}" for height, width in sizes)
+        return f"{extremes}, {'color' if self.coloured else 'gray'}"
 
 
 def survey_images(images: Sequence[Image]) -> ImageSurvey:
@@ -408,20 +364,11 @@ def survey_images(images: Sequence[Image]) -> ImageSurvey:
     Raises:
         InputError: A file can't be read.
     """
-    heights = []
-    widths = []
-    colored = False
     step = max(1, len(images) // SURVEYED)
-    for image in images[::step]:
-        pixels = read_image(image).astype(np.int16)
-        tint = pixels.max(2) - pixels.min(2)
-        if tint.max() > LEAST_TINT:
-            colored = True
-        height, width, _ = pixels.shape
-        heights.append(height)
-        widths.append(width)
-    return ImageSurvey(
-        least=(min(heights), min(widths)),
-        largest=(max(heights), max(widths)),
-        coloured=colored,
-    )
+    sample = [read_image(image) for image in images[::step]]
+    heights, widths, _ = zip(*(pixels.shape for pixels in sample), strict=True)
+    # unsigned numbers, of which the greater is the first
+    tints = [(pixels.max(2) - pixels.min(2)).max() for pixels in sample]
+    least = min(heights), min(widths)
+    largest = max(heights), max(widths)
+    return ImageSurvey(least, largest, coloured=bool(max(tints) > LEAST_TINT))

@@ -108,10 +108,9 @@ def mean_of_best(
     compare: Callable[[str, str], float],
 ) -> float:
     """Average `compare` with the best reference of each text, in per cent."""
-    total = 0.0
-    for output, expected in zip(outputs, references, strict=True):
-        total += max(compare(output, reference) for reference in expected)
-    return 100 * total / max(1, len(references))
+    pairs = zip(outputs, references, strict=True)
+    best = [max(compare(output, text) for text in texts) for output, texts in pairs]
+    return 100 * sum(best) / max(1, len(best))
 
 
 def corpus_score(
@@ -128,10 +127,9 @@ def corpus_score(
     if not outputs:
         return 0.0
     streams: Any = [list(stream) for stream in zip_longest(*references)]
-    if metric == "chrf":
-        return CHRF().corpus_score(list(outputs), streams).score
-    # `force` silences the warning about text that looks tokenized.
-    scorer = BLEU(tokenize=bleu_tokenization(references), force=True)
+    scorer = CHRF()
+    if metric == "bleu":  # `force` silences the warning about tokenized text
+        scorer = BLEU(tokenize=bleu_tokenization(references), force=True)
     return scorer.corpus_score(list(outputs), streams).score
 
 
@@ -162,31 +160,30 @@ def cider(outputs: Sequence[str], references: References) -> float:
     for texts in references:
         frequency.update(set().union(*(count_ngrams(text, SIZES) for text in texts)))
 
-    def weigh(text: str, n: int) -> dict[tuple[str, ...], float]:
-        return {
-            ngram: count * math.log(len(outputs) / max(1, frequency[ngram]))
-            for ngram, count in count_ngrams(text, [n]).items()
-        }
+    def weigh(text: str, n: int) -> Counter[tuple[str, ...]]:
+        weights: Any = Counter()
+        for ngram, count in count_ngrams(text, [n]).items():
+            weights[ngram] = count * math.log(len(outputs) / max(1, frequency[ngram]))
+        return weights
 
     def compare(output: str, reference: str) -> float:
         cosines = 0.0
         for n in SIZES:
             first, second = weigh(output, n), weigh(reference, n)
             norm = math.hypot(*first.values()) * math.hypot(*second.values())
-            common = sum(
-                min(weight, second[ngram]) * second[ngram]
-                for ngram, weight in first.items()
-                if ngram in second
-            )
-            cosines += common / norm if norm else 0.0
+            common = first & second
+            product = sum(common[ngram] * second[ngram] for ngram in common)
+            cosines += product / norm if norm else 0.0
         difference = len(split_words(output)) - len(split_words(reference))
         penalty = math.exp(-(difference**2) / (2 * LENGTH_DEVIATION**2))
         return CIDER_SCALE * penalty * cosines / len(SIZES)
 
-    total = 0.0
-    for output, texts in zip(outputs, references, strict=True):
-        total += sum(compare(output, text) for text in texts) / len(texts)
-    return 100 * total / max(1, len(outputs))
+    pairs = zip(outputs, references, strict=True)
+    means = [
+        sum(compare(output, text) for text in texts) / len(texts)
+        for output, texts in pairs
+    ]
+    return 100 * sum(means) / max(1, len(means))
 
 
 METRICS: dict[TextMetricName, Callable[[Sequence[str], References], float]] = {
@@ -234,11 +231,10 @@ def error_rate(
 
     Where nothing is expected, it is 0 without edits and else 100.
     """
-    wrong = count = 0
+    wrong = 0
     for output, reference in zip(outputs, references, strict=True):
-        expected = split(reference)
-        wrong += edit_distance(split(output), expected)
-        count += len(expected)
+        wrong += edit_distance(split(output), split(reference))
+    count = sum(len(split(reference)) for reference in references)
     return 100.0 * wrong / count if count else 100.0 * bool(wrong)
 
 
@@ -280,14 +276,12 @@ def find_entities(tags: Sequence[str]) -> list[Entity]:
     """
     entities: list[Entity] = []
     start, previous = 0, (OUTSIDE, "")
-    parts = [split_tag(tag) for tag in tags]
-    for position, (prefix, label) in enumerate([*parts, (OUTSIDE, "")]):
-        continues = (
-            prefix in ("I", "E") and previous[0] in ("B", "I") and label == previous[1]
-        )
-        if previous[0] != OUTSIDE and not continues:
-            entities.append(Entity(start, position, previous[1]))
-        if not continues:
+    for position, tag in enumerate([*tags, OUTSIDE]):
+        prefix, label = split_tag(tag)
+        is_open = previous in (("B", label), ("I", label))
+        if not is_open or prefix not in ("I", "E"):
+            if previous[0] != OUTSIDE:
+                entities.append(Entity(start, position, previous[1]))
             start = position
         previous = prefix, label
     return entities
@@ -316,25 +310,19 @@ def entity_metrics(
     Raises:
         ValueError: Sentences of different lengths.
     """
-    guesses, gold = (
-        {
-            (number, entity)
-            for number, tags in enumerate(sentences)
-            for entity in find_entities(tags)
-        }
-        for sentences in (predicted, expected)
-    )
-    same = [
-        first == second
-        for tags, reference in zip(predicted, expected, strict=True)
-        for first, second in zip(tags, reference, strict=True)
-    ]
-    right = len(guesses & gold)
+    right = guesses = gold = same = words = 0
+    for tags, reference in zip(predicted, expected, strict=True):
+        entities, true = {*find_entities(tags)}, {*find_entities(reference)}
+        right += len(entities & true)
+        guesses += len(entities)
+        gold += len(true)
+        same += sum(a == b for a, b in zip(tags, reference, strict=True))
+        words += len(reference)
     return {
-        "f1": 200 * right / max(1, len(guesses) + len(gold)),
-        "precision": 100 * right / max(1, len(guesses)),
-        "recall": 100 * right / max(1, len(gold)),
-        "accuracy": 100 * sum(same) / max(1, len(same)),
+        "f1": 200 * right / max(1, guesses + gold),
+        "precision": 100 * right / max(1, guesses),
+        "recall": 100 * right / max(1, gold),
+        "accuracy": 100 * same / max(1, words),
     }
 
 
@@ -428,10 +416,9 @@ def rank_ties(metrics: Mapping[str, float]) -> tuple[float, ...]:
     It compares the metrics in their order, each in the direction of its unit; those of
     groups and of unknown directions are left out.
     """
-    key = []
-    for name, value in metrics.items():
-        unit = UNITS.get(name, "")
-        if "is better" in unit:
-            cost = value if "lower is better" in unit else -value
-            key.append(math.inf if math.isnan(cost) else cost)
-    return tuple(key)
+    costs = [
+        value if "lower is better" in UNITS[name] else -value
+        for name, value in metrics.items()
+        if name in UNITS and "is better" in UNITS[name]
+    ]
+    return tuple(math.inf if math.isnan(cost) else cost for cost in costs)

@@ -1,7 +1,6 @@
-"""Find where the first NaN or infinity came from: `with detect_nonfinite(model).
+"""Find where the first NaN or infinity came from.
 
-Model(...)`.
-
+`with detect_nonfinite(model): model(...)` names the module.
 Runs call their models inside `check_output(model)`, which checks the model's output.
 The command line's `--debug` checks every module, in training too: commands run inside
 `enable_debugging()`.
@@ -87,17 +86,14 @@ def check_output(model: nn.Module) -> AbstractContextManager[None]:
     return detect_nonfinite(model, output_only=not is_debugging())
 
 
-def check_finite(values: Any, what: str) -> None:
-    """Raise FloatingPointError for the first tensor in `values` that holds NaN or plus infinity."""
+def check_finite(values: Any, subject: str) -> None:
+    """Raise FloatingPointError for the first tensor with NaN or plus infinity."""
     for tensor in tree_leaves(values):
-        if (
-            not isinstance(tensor, Tensor)
-            or not tensor.is_floating_point()
-            or bool(tensor.sum().isfinite())
-        ):
+        is_float = isinstance(tensor, Tensor) and tensor.is_floating_point()
+        if not is_float or bool(tensor.sum().isfinite()):
             continue
         broken = int((tensor.isnan() | tensor.isposinf()).sum())
         if broken:
             raise FloatingPointError(
-                f"{what} has {broken} of {tensor.numel()} numbers as NaN or infinity, shape {tuple(tensor.shape)}"
+                f"{subject} has {broken} of {tensor.numel()} numbers as NaN or infinity, shape {tuple(tensor.shape)}"
             )

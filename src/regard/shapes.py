@@ -8,16 +8,19 @@ axes of their own: several heads of queries may share a head of keys.
 """
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool as Bool
+from jaxtyping import Float as Float
+from jaxtyping import Int as Int
+from jaxtyping import Shaped as Shaped
 from torch import Tensor
 
 Query = Float[Tensor, "*batch query query_width"]
 Key = Float[Tensor, "*key_batch key key_width"]
-Value = Float[Tensor, "*batch key value_width"]
+
 Scores = Float[Tensor, "*batch query key"]
 Weights = Float[Tensor, "*batch query key"]
 Context = Float[Tensor, "*batch query value_width"]
-Allowed = Bool[Tensor, "*batch query key"]
+
 
 Tokens = Int[Tensor, "batch position"]
 Source = Int[Tensor, "batch source_position"]
@@ -37,6 +40,11 @@ TokenLosses = Float[Tensor, "batch position"]
 LayerStates = Float[Tensor, "batch layer state_width"]
 Images = Float[Tensor, "batch channel height width"]
 RowIds = Int[Tensor, " row"]
+StepInputs = Float[Tensor, "batch input_width"]
+TagLogits = Float[Tensor, "batch position tag"]
+SpanLogits = Float[Tensor, "batch position 2"]
+ImageSets = Float[Tensor, "batch image channel height width"]
+Characters = Int[Tensor, "batch position character"]
 
 
 def to_float32(numbers: Tensor) -> Tensor:
@@ -45,37 +53,3 @@ def to_float32(numbers: Tensor) -> Tensor:
     Half precision would overflow or round sums and quotients too much.
     """
     return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
-
-
-__all__ = [
-    "Allowed",
-    "Bool",
-    "ClassLogits",
-    "Context",
-    "Features",
-    "Float",
-    "Ids",
-    "Images",
-    "Inputs",
-    "Int",
-    "Key",
-    "LayerStates",
-    "Lengths",
-    "Logits",
-    "Numbers",
-    "Query",
-    "RowIds",
-    "Rows",
-    "Scalar",
-    "Scores",
-    "Shaped",
-    "Source",
-    "States",
-    "Step",
-    "TokenLosses",
-    "Tokens",
-    "Value",
-    "Vectors",
-    "Weights",
-    "to_float32",
-]

@@ -13,6 +13,7 @@ same; outside, one computes them all.
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import zip_longest
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from regard.errors import RunError
@@ -87,35 +88,24 @@ def compute_batches(compute: Callable[[B], R], batches: Iterable[B]) -> list[R]:
     Raises whatever `compute` raises, and RunError where another process raised it.
     """
     exchange = _exchange.get()
+
+    def check_and_compute(batch: B) -> R:
+        checkpoint()
+        return compute(batch)
+
     if exchange is None:
-        return [_checked(compute, batch) for batch in batches]
-    several = list(batches)
-    own: list[R] = []
-    error: Exception | None = None
+        return [check_and_compute(batch) for batch in batches]
+    batches = list(batches)
+    results: list[R] | None = None
     try:
-        own = [
-            _checked(compute, batch)
-            for batch in several[exchange.rank :: exchange.count]
-        ]
-    except (
-        Exception
-    ) as raised:  # the others wait for this process, so it raises once they know
-        error = raised
-    parts = exchange.gather((own, error is None))
-    if error is not None:
-        raise error
-    if failed := [
-        str(rank) for rank, (_, complete) in enumerate(parts) if not complete
-    ]:
+        share = batches[exchange.rank :: exchange.count]
+        results = [check_and_compute(batch) for batch in share]
+    finally:  # the others wait for this process, so it raises once they know
+        parts = exchange.gather(results)
+    if None in parts:
         raise RunError(
-            f"process {', '.join(failed)} failed in its part of the batches, so this one ends too"
+            f"process {parts.index(None)} failed in its part of the batches, so this "
+            "one ends too"
         )
-    return [
-        parts[number % exchange.count][0][number // exchange.count]
-        for number in range(len(several))
-    ]
-
-
-def _checked(compute: Callable[[B], R], batch: B) -> R:
-    checkpoint()
-    return compute(batch)
+    turns = zip_longest(*parts)
+    return [result for turn in turns for result in turn][: len(batches)]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend, attend
-from regard.attention.align import Aligned, AlignInput, Hard, LocalMonotonic, LocalPredictive, Softmax
+from regard.attention.align import Aligned, AlignInput, Hard, LocalMonotonic, Softmax
 from regard.attention.attend import Lookup, can_read_products, choose_fused_form, read_products, read_windows
 from regard.attention.heads import MultiHead, self_attention
 from regard.attention.masks import Dense, Mask, causal, padding, window
@@ -17,7 +17,7 @@ from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive, Distance, Dot, ScaledDot, Score, Sides
 from regard.experiments.cost import peak_bytes
-from regard.kernels.windows import BLOCK, attend_windows, windows_save_time
+from regard.kernels.windows import attend_windows
 from tests.laws import cases
 
 
@@ -64,18 +64,12 @@ class MySoftmax(Softmax):
         return aligned._replace(weights=aligned.weights**2)
 
 
-class MyCenter(LocalPredictive):
-    def predict_centers(self, query: Tensor, lengths: Tensor) -> Tensor:
-        return super().predict_centers(query, lengths) * 0 + 2
-
-
 OWN: dict[str, Callable[[], Attend]] = {
     "product": lambda: Attend(MyDot()),
     "additive": lambda: Attend(MyAdditive(3, 3, 7)),
     "sides": lambda: Attend(MySides()),
     "softmax": lambda: Attend(Dot(), MySoftmax()),
     "local, with an additive score": lambda: Attend(MyAdditive(3, 3, 7), LocalMonotonic(1)),
-    "center": lambda: Attend(Dot(), MyCenter(3, 5, 1)),
 }
 
 
@@ -167,16 +161,6 @@ def test_values_and_gradients_are_those_of_the_definition(name: str, score: Scor
     assert all(gradient.isfinite().all() for gradient in both[0])
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_a_distance_with_a_bias_in_half_precision(dtype: torch.dtype):
-    query, key, bias = (torch.randn(2, 5, size).to(dtype) for size in (4, 4, 5))
-    reader, memory = Attend(Distance()), Memory(key, key, bias=bias)
-    fused = reader(query, memory)
-    reader.fused = False
-    assert fused.dtype == dtype
-    torch.testing.assert_close(fused, reader(query, memory), rtol=2e-2, atol=2e-2)
-
-
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_no_weights_are_stored_whatever_the_axes_and_widths(batch: tuple[int, ...], masked: bool):
@@ -226,12 +210,6 @@ def test_blocks_are_the_window(batch: tuple, queries: int, keys: int, before: in
 )
 def test_masks_that_are_windows(mask: Mask, near: tuple[int, int, int] | None):
     assert (None if mask.local_window is None else mask.local_window[:3]) == near
-
-
-def test_blocks_serve_where_they_leave_out_half():
-    assert windows_save_time(BLOCK, 1000, 8, 8)
-    assert not windows_save_time(BLOCK - 1, 1000, 8, 8)
-    assert not windows_save_time(1000, 2 * (BLOCK + 16) - 1, 8, 8)
 
 
 @pytest.mark.parametrize("padded", [False, True])

@@ -134,15 +134,6 @@ def test_biases(name: str, groups: int, limit: str | None):
     torch.testing.assert_close(*both)
 
 
-def test_gradients_of_a_bias():
-    heads, states, bias = heads_of(groups=2), drawn(1, LENGTH, HEADS * WIDTH)[:, :4], drawn(HEADS, 4, 4)
-
-    def output(bias: Tensor, *_: Tensor) -> Tensor:
-        return heads(states, Memory(states, states, causal(4), bias=bias[None]))
-
-    assert torch.autograd.gradcheck(output, (bias.requires_grad_(),))
-
-
 @pytest.mark.parametrize("groups", [HEADS, 3])
 def test_a_bias_and_positions(groups: int):
     """Rotary positions turn the sides; the bias is added to their product."""
@@ -165,18 +156,6 @@ def test_a_scale(groups: int):
     allowed = np.tril(np.ones((LENGTH, LENGTH), bool))
     expected = normalised(by_hand(scaled, states, allowed, lambda product, *_: 0.3 * product))
     check(scaled, lambda states: Memory(states, states, causally), expected, states)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Attend(ScaledDot(0.3)),
-        lambda: Attend(ScaledDot(), dropout=0.4),
-    ],
-    ids=["scale", "dropout"],
-)
-def test_laws_of_scores(make: Callable[[], Attend]):
-    check_attention(make(), widths=(5, 5, 7), queries=3, keys=7)
 
 
 def test_laws_of_widths():
@@ -244,19 +223,3 @@ def test_recorded_steps_of_a_window_keep_all_columns():
     weights = next(iter(maps.values()))
     assert weights.shape == (1, HEADS, 60, 60)
     assert weights[0, 0, 50].nonzero()[:, 0].tolist() == [0, 47, 48, 49, 50]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        (lambda: MultiHead(6, 2, head_width=(3, 4), shared_key_value=True), ValueError, "keys 3 and values 4 wide"),
-        (
-            lambda: Memory(drawn(2, 3, 4), drawn(2, 3, 4), bias=drawn(3, 3)).append(drawn(2, 1, 4), drawn(2, 1, 4)),
-            ValueError,
-            "a memory with bias does not grow",
-        ),
-    ],
-)
-def test_wrong_settings(wrong: Callable[[], Any], error: type[Exception], message: str):
-    with pytest.raises(error, match=message):
-        wrong()

@@ -20,7 +20,6 @@ from regard.attention.positions import (
     Rotary,
     RotaryScaling,
     compute_frequencies,
-    expand_positions,
 )
 from regard.attention.record import record
 from regard.nn.kv_cache import causal_attention, empty_cache
@@ -169,17 +168,6 @@ def test_only_distances_matter(name: str):
 
 
 @every
-def test_gradients(name: str):
-    heads, inputs = heads_with(name, 2), states(1)[:, :4].requires_grad_()
-    parameters = [*heads.attend.parameters()]
-
-    def output(inputs: Tensor, *_: Tensor) -> Tensor:
-        return self_attention(heads, inputs, causal(4))
-
-    assert torch.autograd.gradcheck(output, (inputs, *parameters))
-
-
-@every
 def test_laws(name: str):
     check_attention(heads_with(name), keys=LENGTH, without=("the_order_of_keys_changes_nothing",))
 
@@ -252,17 +240,6 @@ def test_a_model_in_half_precision_knows_its_positions(positions: Callable[[], R
         assert exact is not None
         expected = exact(None, None)
         torch.testing.assert_close(bias(None, None).float(), expected, rtol=1e-2, atol=0)
-
-
-class Backwards(Rotary):
-    def rotate(self, states: Tensor, position_ids: Tensor | int) -> Tensor:
-        return super().rotate(states, -expand_positions(position_ids, states.shape[-2], states.device))
-
-
-def test_a_subclass_rotates_by_its_own_code():
-    inputs, own = torch.randn(1, 5, WIDTH), Backwards(WIDTH)
-    torch.testing.assert_close(own.rotate(inputs, 3), own.rotate(inputs, torch.arange(3, 8)))
-    assert not torch.allclose(own.rotate(inputs, 3), Rotary(WIDTH).rotate(inputs, 3), atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from regard.maps.breakdown import Breakdown, PlainScores, ScoreFactors
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import Breakdown, Lookups
 
 
 def scores_of(breakdown: Breakdown) -> np.ndarray:
     """From what a page is given, by the formulas: scale * q . k, or v . tanh(q + k), or the scores themselves."""
-    match breakdown.of:
-        case PlainScores(given):
-            return given.astype(float)
-        case ScoreFactors(query, key, scale, None):
-            return np.einsum("lhtd,lhsd->lhts", query.astype(float), key.astype(float)) * scale
-        case ScoreFactors(query, key, scale, energy):
-            assert energy is not None
-            return np.einsum("lhd,lhtsd->lhts", energy, np.tanh(query[..., :, None, :] + key[..., None, :, :])) * scale
+    if breakdown.plain is not None:
+        return breakdown.plain.astype(float)
+    assert breakdown.query is not None
+    assert breakdown.key is not None
+    query, key, energy = breakdown.query.astype(float), breakdown.key.astype(float), breakdown.energy
+    if energy is None:
+        return np.einsum("lhtd,lhsd->lhts", query, key) * breakdown.scale
+    hidden = np.tanh(query[..., :, None, :] + key[..., None, :, :])
+    return np.einsum("lhd,lhtsd->lhts", energy, hidden) * breakdown.scale
 
 
 def worked_out(found: Lookups) -> np.ndarray:

@@ -11,7 +11,7 @@ from regard.attribution.cross_attention import attribute_by_weights, attribute_c
 from regard.attribution.kinds import Kind
 from regard.data.batches import collate
 from regard.maps.heads import Side
-from regard.text.special import START
+from regard.text.kinds import START
 from tests.laws import cases
 
 PAIRS = [([5, 7, 4], [6, 4, 9, 11, 5]), ([], [7]), ([10, 9, 8, 7, 6, 5, 4], []), ([4], [12, 5, 12])]

@@ -13,7 +13,7 @@ from regard.attention.align import Sparsemax
 from regard.attention.heads import MultiHead
 from regard.attention.masks import as_mask, padding
 from regard.attention.memory import Memory
-from regard.attention.record import Maps, record_breakdown
+from regard.attention.record import Maps, record
 from regard.attention.scores import (
     Additive,
     Content,
@@ -29,12 +29,10 @@ from regard.attention.scores import (
     TanhDot,
 )
 from regard.attribution.cross_attention import attribute_cross_attention
-from regard.maps.breakdown import PlainScores, ScoreFactors
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups
 from regard.models.bahdanau import BahdanauConfig
-from regard.models.catalog import build, build_captioner
-from regard.models.gpt2 import GPT2Config
+from regard.models.catalog import CAPTIONERS, build
 from regard.models.luong import LuongConfig
 from regard.models.pointer_generator import PointerConfig
 from regard.models.pointer_network import PointerNetwork
@@ -43,7 +41,7 @@ from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.run import ImageCaptioningRun
 from regard.tasks.pointer import Pointer, PointerRun
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import END, START
+from regard.text.kinds import END, START
 from tests.attribution.by_hand import scores_of, softmax, worked_out
 from tests.attribution.test_within import CONFIGS, TEXT, opened
 from tests.attribution.untrained import config, telling
@@ -79,39 +77,31 @@ def transformer() -> Transformer:
 
 def recorded(attend: nn.Module, query: torch.Tensor, memory: Memory) -> tuple[Maps, np.ndarray, torch.Tensor]:
     """What was recorded, the weights `(layer, head, query, key)` of the first row, and what was read."""
-    with torch.no_grad(), record_breakdown(attend, "*") as maps:
+    with torch.no_grad(), record(attend, breakdown=True) as maps:
         read = attend(query, memory)
     return maps, maps.stack_layers()[0].numpy(), read
-
-
-def sampled(name: str, dtype: torch.dtype) -> tuple[Attend, torch.Tensor, Memory]:
-    make, width = SCORES[name]
-    attend = Attend(make()).to(dtype)
-    for each in attend.parameters():
-        nn.init.normal_(each, std=0.7)
-    states = torch.randn(2, 11, 5, dtype=dtype)
-    return (
-        attend,
-        torch.randn(2, 3, width, dtype=dtype),
-        Memory(states, states[..., :2], padding(torch.tensor([7, 11]), 11)),
-    )
 
 
 @pytest.mark.parametrize("dtype", ATOL)
 @pytest.mark.parametrize("name", SCORES)
 def test_every_score_has_a_breakdown(name: str, dtype: torch.dtype):
-    attend, query, memory = sampled(name, dtype)
+    make, width = SCORES[name]
+    attend, states = Attend(make()).to(dtype), torch.randn(2, 11, 5, dtype=dtype)
+    for each in attend.parameters():
+        nn.init.normal_(each, std=0.7)
+    query = torch.randn(2, 3, width, dtype=dtype)
+    memory = Memory(states, states[..., :2], padding(torch.tensor([7, 11]), 11))
     seen, weights, read = recorded(attend, query, memory)
     found = seen.breakdown(weights)
     assert found is not None
-    assert isinstance(found.of, PlainScores) == (name in WITHOUT_SIDES)
+    assert (found.plain is not None) == (name in WITHOUT_SIDES)
     assert np.ptp(weights) > 0.1
     np.testing.assert_allclose(softmax(found), weights, atol=ATOL[dtype])
     np.testing.assert_array_equal(found.allowed, np.arange(11) < (3 if "short" in name else 7) + np.zeros((3, 1)))
     np.testing.assert_allclose((softmax(found) @ found.value)[0, 0], read[0].numpy(), atol=ATOL[dtype])
     score: Score = attend.score
     expected = score(query, score.prepare(memory.key))[0].detach().numpy()
-    np.testing.assert_allclose(found.of.scores()[0, 0][:, :3], expected[:, :3], atol=10 * ATOL[dtype])
+    np.testing.assert_allclose(found.scores()[0, 0][:, :3], expected[:, :3], atol=10 * ATOL[dtype])
 
 
 @pytest.mark.parametrize("score", [None, lambda: Additive(2, 2, 7, heads=3), lambda: General(2, 2, heads=3)])
@@ -122,48 +112,27 @@ def test_heads_with_any_score(score: Any):
     seen, weights, _ = recorded(heads, states, Memory(states, states, mask))
     found = seen.breakdown(weights)
     assert found is not None
-    assert found.of.shape == (1, 3, 5, 5)
+    assert found.scores().shape == (1, 3, 5, 5)
     np.testing.assert_allclose(softmax(found), weights, atol=1e-12)
     np.testing.assert_array_equal(found.allowed, np.tri(5) > 0)
 
 
-LUONG = {"embedding": 5, "width": 6, "layers": 1, "max_source": 5}
-
-
 @pytest.mark.parametrize(
-    ("sizes", "kind"),
+    ("sizes", "is_plain"),
     [
-        (BahdanauConfig(embedding=5, width=7, attention=3, maxout=2), ScoreFactors),
-        *(
-            (LuongConfig(score=score, **LUONG), ScoreFactors)  # pyright: ignore[reportArgumentType]
-            for score in ("dot", "general", "concat", "cosine", "distance")
-        ),  # pyright: ignore[reportArgumentType]
-        (LuongConfig(score="location", **LUONG), PlainScores),  # pyright: ignore[reportArgumentType]
-        (PointerConfig(embedding=5, width=6, attention=3), ScoreFactors),
-        (PointerConfig(embedding=5, width=6, attention=3, history="coverage"), PlainScores),
+        (BahdanauConfig(embedding=5, width=7, attention=3, maxout=2), False),
+        (LuongConfig(embedding=5, width=6, layers=1), False),
+        (LuongConfig(embedding=5, width=6, layers=1, score="location", max_source=5), True),
+        (PointerConfig(embedding=5, width=6, attention=3), False),
+        (PointerConfig(embedding=5, width=6, attention=3, history="coverage"), True),
     ],
 )
-def test_decoders_with_one_head(sizes: Any, kind: type[ScoreFactors | PlainScores]):
+def test_decoders_with_one_head(sizes: Any, is_plain: bool):
     found = lookups_of(build(sizes, 13, 13).eval())
     assert found.weights.shape == (1, 1, 3, 5)
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
     assert found.breakdown is not None
-    assert isinstance(found.breakdown.of, kind)
-
-
-def test_contributions_of_dimensions_are_those_of_the_parameters():
-    """v_i tanh((W q + U k)_i), by hand from the module's own matrices."""
-    attend, query, memory = sampled("additive", torch.float64)
-    seen, weights, _ = recorded(attend, query, memory)
-    found, score = seen.breakdown(weights), attend.score
-    assert found is not None
-    assert isinstance(found.of, ScoreFactors)
-    assert isinstance(score, Additive)
-    w, u, v = (each.detach().numpy() for each in (score.query_weight, score.key_weight, score.energy))
-    one, other = query[0, 1].numpy() @ w, memory.key[0, 4].numpy() @ u
-    assert found.of.energy is not None
-    terms = found.of.energy[0, 0] * np.tanh(found.of.query[0, 0, 1] + found.of.key[0, 0, 4])
-    np.testing.assert_allclose(terms, v * np.tanh(one + other), atol=1e-12)
+    assert (found.breakdown.plain is not None) == is_plain
 
 
 def test_across_two_sequences():
@@ -171,15 +140,7 @@ def test_across_two_sequences():
     assert found.weights.shape == (2, 3, 3, 5)
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
     assert found.breakdown is not None
-    assert isinstance(found.breakdown.of, ScoreFactors)
-    assert (found.breakdown.of.scale, found.breakdown.value.shape) == (pytest.approx(2**-0.5), (2, 3, 5, 2))
-
-
-def test_within_one_no_later_key_is_allowed():
-    found = opened(GPT2Config(layers=2, width=6, heads=3, context=11)).attribute(TEXT).lookups[0]
-    np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
-    assert found.breakdown is not None
-    np.testing.assert_array_equal(found.breakdown.allowed, np.tri(7) > 0)
+    assert (found.breakdown.scale, found.breakdown.value.shape) == (pytest.approx(2**-0.5), (2, 3, 5, 2))
 
 
 @pytest.mark.parametrize("window", [31, 3])
@@ -209,7 +170,7 @@ def test_captions(name: str):
     )
     assert isinstance(settings, ImageCaptioning)
     tokenizer = Tokenizer.train(TokenizerSettings("word"), [TEXT])
-    run = ImageCaptioningRun(settings, build_captioner(settings.model, tokenizer.size).eval(), tokenizer)
+    run = ImageCaptioningRun(settings, CAPTIONERS.build(settings.model, tokenizer.size).eval(), tokenizer)
     (found,) = run.attribute(np.random.default_rng(7).integers(0, 256, (16, 16), dtype=np.uint8)).lookups
     assert found.breakdown is not None
     np.testing.assert_allclose(worked_out(found), found.weights, atol=1e-5)
@@ -241,7 +202,7 @@ def test_none_for_another_call():
     assert readers is not None
     found, seen = lookups_of(model), []
     for times in (0, 1, 2):
-        with record_breakdown(model.decoder, readers) as maps:
+        with record(model.decoder, readers, breakdown=True) as maps:
             for _ in range(times):
                 model(torch.tensor([[*SOURCE, END]]), torch.tensor([5]), torch.tensor([[START, *TARGET]]))
         seen.append(maps.breakdown(found.weights) is not None)

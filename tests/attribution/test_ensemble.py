@@ -8,13 +8,13 @@ import torch
 from regard.attribution.cross_attention import record_source_attention
 from regard.data.batches import collate
 from regard.data.tokens import Tokenizers
-from regard.decoding import Beam, greedy
+from regard.decoding import greedy
 from regard.decoding.texts import log_probabilities
 from regard.errors import InputError
 from regard.models.ensemble import Ensemble
 from regard.models.luong import Luong, LuongConfig
 from regard.models.pointer_generator import PointerConfig, PointerGenerator
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.decoders import EncoderDecoder
 from regard.nn.output import Output
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.testing import check_decoder
@@ -35,20 +35,6 @@ def test_the_mean_of_the_probabilities():
         each = [model(batch.source, batch.source_lengths, batch.target_in).softmax(-1) for model in models]
         mean = Ensemble(models)(batch.source, batch.source_lengths, batch.target_in).softmax(-1)
     torch.testing.assert_close(mean, torch.stack(each).mean(0), rtol=1e-6, atol=1e-7, check_dtype=False)
-
-
-def test_one_member_alone():
-    (model,) = members("bahdanau")
-    memory = model.encoder(*(collate(PAIRS).source, collate(PAIRS).source_lengths))
-    ensemble = Ensemble([model])
-    joint = ensemble.encoder(collate(PAIRS).source, collate(PAIRS).source_lengths)
-    found, wanted = (
-        Beam(3)(decoder, each, max_length=7, n_best=3)
-        for decoder, each in ((ensemble.decoder, joint), (model.decoder, memory))
-    )
-    for one, other in zip(found, wanted, strict=True):
-        assert [each.tokens for each in one] == [each.tokens for each in other]
-        assert [each.score for each in one] == pytest.approx([each.score for each in other], rel=1e-5)
 
 
 def test_the_laws_of_decoders():

@@ -12,9 +12,9 @@ from regard.decoding.texts import check_lengths, search_texts
 from regard.errors import InputError
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.decoders import EncoderDecoder
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import END
+from regard.text.kinds import END
 
 LETTERS = "abcdefg"
 
@@ -77,35 +77,23 @@ def test_n_best_needs_a_beam(tokenizers: Tokenizers):
         search_texts(luong(), tokenizers, ["a"], Search(), constraints=DecodingConstraints(2))
 
 
-def test_row_18_a_text_longer_than_the_model_can_take(tokenizers: Tokenizers):
+def test_the_place_of_a_text_that_is_too_long(tokenizers: Tokenizers):
     """Of the 7 positions END takes one."""
-    search_texts(luong(7), tokenizers, ["", "abcdef"], Search())
+    texts, places = ["abcdef", "abcdefg"], ["data.tsv:1", "data.tsv:3"]
     with pytest.raises(InputError, match=r"text 2: 7 tokens and 1 special token, but the model takes 7"):
-        search_texts(luong(7), tokenizers, ["a", "abcdefg", "b"], Search())
-
-
-def test_row_18_the_place_of_a_text_that_is_too_long(tokenizers: Tokenizers):
-    texts, places = ["a", "abcdefg"], ["data.tsv:1", "data.tsv:3"]
+        search_texts(luong(7), tokenizers, texts, Search())
     with pytest.raises(InputError, match=r"data\.tsv:3: 7 tokens"):
         search_texts(luong(7), tokenizers, texts, Search(), places=places)
     found = search_texts(luong(7), tokenizers, texts, Search(), places=places, truncate=True)
     assert found[1][0].tokens == search_texts(luong(7), tokenizers, ["abcdef"], Search())[0][0].tokens
 
 
-def test_row_18_truncation_is_asked_for_and_counted():
-    ids = [[4], [4] * 6, [5, *[4] * 6], [4] * 11]
-    places = [f"data.tsv:{line}" for line in range(1, 5)]
-    with pytest.raises(InputError, match=r"data\.tsv:3: 7 tokens and 1 special token, but the model takes 7"):
-        check_lengths(7, ids, places)
-    assert check_lengths(7, ids, places, truncate=True) == ([[4], [4] * 6, [5, *[4] * 5], [4] * 6], 2)
-
-
-def test_row_18_a_model_without_a_maximum_takes_all():
+def test_a_model_without_a_maximum_takes_all():
     ids = [[4] * 1009]
     assert check_lengths(None, ids, ["text 1"]) == (ids, 0)
 
 
-def test_row_18_an_output_ends_at_the_model_s_maximum(tokenizers: Tokenizers):
+def test_an_output_ends_at_the_model_s_maximum(tokenizers: Tokenizers):
     config = TransformerConfig(layers=1, width=6, hidden=5, heads=2, positions="learned", max_length=7)
     model = Transformer(11, 11, config).eval()
     with torch.no_grad():

@@ -1,5 +1,6 @@
-"""The self-attention of a text: the model's own weights, and the choice of maps."""
+"""The self-attention of a text: the model's own weights, every head's map, and the choice of maps."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import torch
 from regard import record
 from regard.attribution.self_attention import attribute_text
 from regard.errors import InputError
-from regard.maps.heads import Side
+from regard.maps import TextWeights
+from regard.maps.heads import HeadMaps, Side
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
@@ -18,7 +20,9 @@ from regard.models.lstmn import LSTMNConfig
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import END
+from regard.text.kinds import END
+from tests.attribution.untrained import TEXT as WARM
+from tests.attribution.untrained import filling, going_on, telling, writing
 
 TEXT = "the cat sat on the mat"
 GPT = GPT2Config(layers=2, width=6, heads=3, context=11)
@@ -48,6 +52,9 @@ def test_a_language_model_reads_its_past_alone(name: str):
     words = ("</s>", *TEXT.split())
     before = ("(vocabulary)",) if name == "copying" else ()
     assert (reading.weights.source, reading.weights.target) == (before + words, words)
+    maps = HeadMaps.of(reading.lookups[0])
+    assert maps.source.pieces == reading.weights.source
+    np.testing.assert_allclose(maps.mean().weights, reading.weights.weights, atol=1e-6)
     weights = reading.weights.weights[:, len(before) :]
     assert np.triu(weights, 1).max() == 0.0
     assert (weights[2:, :3].sum() > 0, reading.prediction.text in {*words, "<unk>"}) == (True, True)
@@ -74,7 +81,7 @@ def test_maps_are_layers_times_heads():
 
 def test_what_cannot_be_looked_into():
     with pytest.raises(InputError, match="the number of weights per query is 0; expected 1 or more"):
-        opened(GPT).greatest(TEXT, 0)
+        opened(GPT).attribute(TEXT).greatest(0)
     with pytest.raises(InputError, match="is recurrent without attention"):
         opened(RecurrentLanguageModelConfig(embedding=5, width=5)).attribute(TEXT)
     with pytest.raises(InputError, match="the model reads 11"):
@@ -91,3 +98,32 @@ def test_the_text_is_read_once_and_without_a_gradient():
     (only,) = logits
     assert (only.shape, alignment.target) == ((1, 7, run.tokenizer.size), tuple("abcdefg"))
     assert not only.requires_grad
+
+
+NAMES = tuple(f"layer {layer}, head {head}" for layer in range(2) for head in range(3))
+
+
+@pytest.mark.parametrize("make", [writing, going_on, filling])
+def test_their_mean_is_what_is_looked_at(make):
+    run = make()
+    looked = run.attribute(WARM)
+    maps = HeadMaps.of(looked.lookups[0])
+    assert (maps.names, maps.layers) == (NAMES, (3, 3))
+    assert (maps.source.pieces, maps.target.pieces) == (looked.weights.source, looked.weights.target)
+    np.testing.assert_allclose(maps.mean().weights, looked.weights.weights, atol=1e-6)
+    layers, heads = looked.lookups[0].weights.shape[:2]
+    shown = {text.get_text() for text in looked.figure().texts}
+    assert f"attention weights, the mean of {layers * heads} heads in {layers} layers" in shown
+    assert "attention weights" in {text.get_text() for text in run.attribute(WARM, maps=[5]).figure().texts}
+    assert "(empty)" in {text.get_text() for text in replace(looked, title="").figure().texts}
+    np.testing.assert_allclose(maps.mean([5]).weights, run.attribute(WARM, maps=[5]).weights.weights, atol=1e-6)
+
+
+def test_of_two_texts_too():
+    run = telling()
+    looked = run.attribute((WARM, "the cat"))
+    assert isinstance(looked.weights, TextWeights)
+    assert looked.weights.labels == (*WARM.split(), "the", "cat")
+    maps = HeadMaps.of(looked.lookups[0])
+    assert maps.is_self_attention
+    assert maps.target.words.labels[-3:] == ("the", "cat", "</s>")

@@ -6,7 +6,7 @@ import torch
 
 from regard.data.tokens import Tokenizers
 from regard.models.bert import Bert
-from regard.models.catalog import build, build_classifier, build_language_model
+from regard.models.catalog import CLASSIFIERS, build, build_language_model
 from regard.models.vit import Vit, VitConfig
 from regard.runs import run_file
 from regard.runs.recipes import path_of
@@ -65,7 +65,7 @@ def telling() -> ClassificationRun:
     found = config("classify", *TABLE, f"{BERT} predictions: false, next_sentence: false}}")
     assert isinstance(found, Classification)
     tokenizer = Tokenizer.train(TokenizerSettings("wordpiece-uncased", size=31), [TEXT])
-    model = build_classifier(found.classifier, tokenizer.size, 2).eval()
+    model = CLASSIFIERS.build(found.sizes, tokenizer.size, 2).eval()
     return ClassificationRun(found, model, tokenizer, ClassOutputs(("yes", "no")))
 
 

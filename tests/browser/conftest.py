@@ -16,8 +16,6 @@ MISSING = {"chromium": "apt-get install chromium", "playwright": "pip install -c
 Visit = Callable[..., Any]
 PATIENCE = 60_000
 """Milliseconds for what a page is waited for."""
-REBOUND = "rebound.test"
-"""A name that leads to this machine, and is none of its own."""
 
 
 def missing() -> list[str]:
@@ -31,32 +29,32 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        rebound = f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"
-        launched = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", rebound])
+        launched = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield launched
         launched.close()
 
 
 @pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Opens a view's page from disk. At the end there must have been no word on the console, no error, and no request
-    but that for the page."""
+def page(browser: Any) -> Iterator[Any]:
+    """An empty page."""
+    blank = browser.new_page(viewport={"width": 900, "height": 900})
+    blank.set_default_timeout(PATIENCE)
+    yield blank
+    blank.close()
+
+
+@pytest.fixture
+def watched(browser: Any) -> Iterator[Visit]:
+    """New pages that may ask for some addresses. At the end there must have been no word on the console but of what a
+    server refused, no error, and no other request."""
     pages, logged = [], []
 
-    def open_(view: View, **options: Any) -> Any:
-        path = tmp_path / f"{len(pages)}.html"
-        path.write_text(view.page(), encoding="utf-8")
-        page = browser.new_page(viewport={"width": 1000, "height": 800}, **options)
+    def open_(is_expected: Callable[[str], bool], **options: Any) -> Any:
+        page = browser.new_page(**options)
         pages.append(page)
-        page.on("console", lambda message: logged.append(message.text))
+        page.on("console", lambda message: None if "status of 422" in message.text else logged.append(message.text))
         page.on("pageerror", lambda error: logged.append(str(error)))
-        page.on(
-            "request",
-            lambda request: logged.append(request.url) if request.url.split("#")[0] != path.as_uri() else None,
-        )
-        page.goto(path.as_uri())
-        if options.get("java_script_enabled", True):
-            page.locator(".regard-panel").first.wait_for()
+        page.on("request", lambda request: None if is_expected(request.url) else logged.append(request.url))
         return page
 
     yield open_
@@ -66,26 +64,33 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Visit]:
-    """Opens the page of a server. At the end there must have been no word on the console but of what the server
-    refused, no error, and no request but to that server."""
-    pages, logged = [], []
+def opened(watched: Visit, tmp_path: Path) -> Callable[..., Any]:
+    """Opens a view's page from disk, which asks for nothing but itself."""
+
+    def open_(view: View, **options: Any) -> Any:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.html"
+        path.write_text(view.page(), encoding="utf-8")
+        own = path.as_uri()
+        page = watched(lambda url: url.split("#")[0] == own, viewport={"width": 1000, "height": 800}, **options)
+        page.goto(own)
+        if options.get("java_script_enabled", True):
+            page.locator(".regard-panel").first.wait_for()
+        return page
+
+    return open_
+
+
+@pytest.fixture
+def visit(watched: Visit) -> Visit:
+    """Opens the page of a server, which asks for nothing elsewhere."""
 
     def open_(address: str, **options: Any) -> Any:
-        page = browser.new_page(viewport={"width": 1000, "height": 900}, **options)
-        page.set_default_timeout(PATIENCE)
-        pages.append(page)
-        page.on("console", lambda message: None if "status of 422" in message.text else logged.append(message.text))
-        page.on("pageerror", lambda error: logged.append(str(error)))
-        page.on(
-            "request",
-            lambda request: None if request.url.startswith((address, "data:")) else logged.append(request.url),
+        page = watched(
+            lambda url: url.startswith((address, "data:")), viewport={"width": 1000, "height": 900}, **options
         )
+        page.set_default_timeout(PATIENCE)
         page.goto(address + "/")
         page.locator("#fields label").first.wait_for()
         return page
 
-    yield open_
-    for page in pages:
-        page.close()
-    assert logged == []
+    return open_

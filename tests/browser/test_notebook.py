@@ -1,7 +1,6 @@
 """A view in a notebook, in a real browser: the page in a sandboxed frame, and a picture without frames."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,21 +19,13 @@ VISIBLE = """(image) => {
 }"""
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    opened = browser.new_page(viewport={"width": 900, "height": 900})
-    opened.set_default_timeout(60_000)
-    yield opened
-    opened.close()
-
-
 def bundle(labels: int = 6) -> dict[str, str]:
     names = tuple(HOSTILE[place % len(HOSTILE)] for place in range(labels))
     weights = np.full((1, 2, labels, labels), 1 / labels)
     return View(Lookups(weights, names, names), title=HOSTILE[0])._repr_mimebundle_()
 
 
-def test_row_58_a_notebook_shows_the_page_in_a_sealed_frame(page: Any):
+def test_a_notebook_shows_the_page_in_a_sealed_frame(page: Any):
     page.set_content(bundle()["text/html"])
     inside = page.frame_locator("iframe")
     inside.locator(".regard-panel").first.wait_for()
@@ -50,7 +41,7 @@ def test_row_58_a_notebook_shows_the_page_in_a_sealed_frame(page: Any):
 
 @pytest.mark.parametrize("labels", [6, 131])
 @pytest.mark.parametrize("styled", [True, False])
-def test_row_58_without_frames_there_is_a_picture(page: Any, labels: int, styled: bool):
+def test_without_frames_there_is_a_picture(page: Any, labels: int, styled: bool):
     """As on GitHub, which leaves out frames and styles, and in notebooks that nobody trusts."""
     content = bundle(labels)
     html = FRAMES.sub("", content["text/html"])

@@ -1,9 +1,13 @@
-"""What the content security policies refuse, in a page that somebody has got something into: scripts and images that
-are not its own. The served page, and a page from disk."""
+"""What the content security policies and the server refuse, tried by a browser: scripts and images that are not the
+page's own, in a page that somebody has got something into, and other sites' pages."""
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlunsplit
 
 import numpy as np
 import pytest
@@ -11,7 +15,6 @@ import pytest
 from regard.maps.lookups import Lookups
 from regard.pictures import View
 from regard.serve import app
-from tests.browser.elsewhere import elsewhere
 from tests.serve.serving import serving
 
 BLOCKED = """addEventListener("securitypolicyviolation", (event) => {
@@ -19,6 +22,28 @@ BLOCKED = """addEventListener("securitypolicyviolation", (event) => {
 });"""
 SCRIPT = "<script>window.injected = true;</script>"
 HANDLER = '<img src="data:," onerror="window.injected = true">'
+
+
+@contextmanager
+def elsewhere() -> Iterator[tuple[str, list[str]]]:
+    """The address of a site whose every page is blank, and the paths that were asked of it."""
+    requests: list[str] = []
+
+    class Blank(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append(self.path)
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Blank) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        yield urlunsplit(("http", f"127.0.0.1:{site.server_port}", "", "", "")), requests
+        site.shutdown()
 
 
 def outside(other: str) -> str:
@@ -30,15 +55,6 @@ def outside(other: str) -> str:
 
 
 ALL = {"frame-src", "img-src", "object-src", "script-src-attr", "script-src-elem", "style-src-elem"}
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    opened = browser.new_page()
-    opened.set_default_timeout(60_000)
-    opened.add_init_script(BLOCKED)
-    yield opened
-    opened.close()
 
 
 def refused(page: Any, requests: list[str], other: str) -> None:
@@ -62,24 +78,40 @@ def refused(page: Any, requests: list[str], other: str) -> None:
     assert requests == []
 
 
-def test_row_57_the_served_page_runs_and_loads_only_its_own_files(page: Any, monkeypatch: pytest.MonkeyPatch):
+def test_the_served_page_runs_and_loads_only_its_own_files(page: Any, monkeypatch: pytest.MonkeyPatch):
     with elsewhere() as (other, requests), serving() as address:
-        kind, _ = app.FILES["/"]
-        text = app.read_resource("index.html").replace("<main>", f"<main>{SCRIPT}{HANDLER}{outside(other)}")
+        read_file = app.read_file
+        text = read_file("index.html").replace("<main>", f"<main>{SCRIPT}{HANDLER}{outside(other)}")
         assert other in text
-        monkeypatch.setattr(app, "FILES", {**app.FILES, "/": (kind, lambda: text)})
+        monkeypatch.setattr(app, "read_file", lambda name: text if name == "index.html" else read_file(name))
+        page.add_init_script(BLOCKED)
         page.goto(address)
         page.locator("#fields label").first.wait_for()
         refused(page, requests, other)
 
 
-def test_row_57_a_page_from_disk_runs_and_loads_only_its_own_content(page: Any, tmp_path: Path):
+def test_a_page_from_disk_runs_and_loads_only_its_own_content(page: Any, tmp_path: Path):
     view = View(Lookups(np.full((1, 1, 2, 3), 1 / 3), ("a", "b", "c"), ("x", "y")))
     with elsewhere() as (other, requests):
         text = view.page().replace("<main", f"{SCRIPT}{HANDLER}{outside(other)}<main", 1)
         assert other in text
         path = tmp_path / "page.html"
         path.write_text(text, encoding="utf-8")
+        page.add_init_script(BLOCKED)
         page.goto(path.as_uri())
         page.locator(".regard-panel").first.wait_for()
         refused(page, requests, other)
+
+
+def test_another_origin_can_neither_frame_the_page_nor_run_its_scripts(page: Any):
+    show = """(address) => new Promise((done) => {
+        const tag = document.createElement("TAG");
+        Object.assign(tag, { onload: () => done("came"), onerror: () => done("refused"), src: address });
+        document.body.append(tag);
+    })"""
+    with serving() as address, elsewhere() as (other, _):
+        page.goto(other)
+        assert page.evaluate(show.replace("TAG", "script"), address + "/view.js") == "refused"
+        assert page.evaluate("typeof regard") == "undefined"
+        page.evaluate(show.replace("TAG", "iframe"), address + "/")
+        assert all("Answer" not in frame.content() for frame in page.frames)

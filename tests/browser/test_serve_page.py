@@ -1,5 +1,6 @@
 """The served page in a real browser: streaming, pointing and changing words, by mouse and by keyboard only."""
 
+import re
 import threading
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -9,29 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from regard.audio import Sound, encode_audio
-from regard.serve.runs import build_served_runs
 from regard.serve.worker import IsActive, ResponsePart, ServedRun
 from tests.browser.conftest import PATIENCE, Visit
 from tests.serve import toys
 from tests.serve.serving import serving
+from tests.serve.test_runs import of
 from tests.tasks.test_speech import untrained
 
 SOURCE = "das Haus ist alt"
-
-
-def of(run: Any, name: str = "run") -> ServedRun:
-    (one,) = build_served_runs(name, run, Path(name))
-    return one
 
 
 def tokens(page: Any) -> list[str]:
     return page.locator("#tokens button").all_inner_texts()
 
 
-def finished(page: Any, text: str = "log-probability") -> None:
+def finished(page: Any, text: Any = "log-probability") -> None:
     page.locator("#status", has_text=text).wait_for()
 
 
@@ -176,7 +173,7 @@ def test_the_keyboard_alone_is_enough(visit: Visit):
         finished(page)
 
 
-def test_row_57_tokens_are_always_text(visit: Visit):
+def test_tokens_are_always_text(visit: Visit):
     with serving(of(toys.translator(), "<b>run")) as address:
         page = visit(address)
         submit(page, f"kein {toys.SCRIPT} Haus")
@@ -241,41 +238,6 @@ def test_every_run_has_its_own_form(visit: Visit, tmp_path: Path):
         page.locator("#view .regard-panel").wait_for()
 
 
-def test_a_continuation_is_changed_and_prefixed(visit: Visit):
-    """Each token by one of those that might stand there, the last of those that were asked for too."""
-    with serving(of(toys.language_model())) as address:
-        page = visit(address)
-        page.get_by_label("Beginning of the text").fill("the house")
-        page.get_by_text("Decoding options").click()
-        page.get_by_label("Temperature").fill("")
-        page.get_by_label("Tokens", exact=True).fill("4")
-        page.get_by_role("button", name="Predict", exact=True).click()
-        finished(page)
-        change(page, 1)
-        change(page, len(tokens(page)) - 1)
-        page.locator("#tokens button").nth(0).click()
-        page.get_by_label("Force prefix").fill(" is old")
-        page.get_by_role("button", name="Regenerate").click()
-        page.locator("#plain", has_text="is old").wait_for()
-        finished(page)
-        assert tokens(page)[:2] == ["is", "old"]
-        assert page.locator("#tokens .forced").count() == 2
-
-
-def change(page: Any, place: int) -> None:
-    """Chooses another token in a place, the likeliest but the one that is there."""
-    before = tokens(page)
-    page.locator("#tokens button").nth(place).click()
-    others = page.locator("#editor li button:enabled")
-    (at, chosen), *_ = [
-        (at, text) for at, text in enumerate(others.locator("bdi").all_inner_texts()) if text != before[place]
-    ]
-    others.nth(at).click()
-    page.locator("#tokens button").nth(place).and_(page.locator(".forced.changed")).wait_for()
-    finished(page)
-    assert tokens(page)[: place + 1] == [*before[:place], chosen]
-
-
 def test_every_control_has_a_name(visit: Visit):
     with serving(of(toys.translator())) as address:
         page = visit(address)
@@ -309,3 +271,25 @@ def test_the_example_of_a_recording_is_played_and_sent(visit: Visit):
         page.get_by_role("button", name="the first training recording").click()
         finished(page)
         assert page.get_by_label("Recording", exact=True).evaluate("(input) => input.files.length") == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "warning", "status"),
+    [
+        (toys.translator, "", "The text is empty, so the prediction means nothing", "log-probability"),
+        (toys.translator, "\u4e2d\u6587 \u65e5\u672c", "2 of 2 words of the text are unknown", "log-probability"),
+        (toys.classifier, "", "The text is empty, so the prediction means nothing", re.compile(r"^(good|<bad>)\.$")),
+    ],
+)
+def test_an_answer_to_what_cannot_be_read_has_a_warning(visit: Visit, make: Any, text: str, warning: str, status: Any):
+    """And the next answer, to what can be read, has none."""
+    with serving(of(make())) as address:
+        page = visit(address)
+        submit(page, text)
+        finished(page, status)
+        (shown,) = page.locator("#warnings li").all_inner_texts()
+        assert shown.startswith(warning)
+        assert page.get_by_label("Warnings").is_visible()
+        submit(page)
+        page.locator("#warnings").wait_for(state="hidden")
+        assert page.locator("#warnings li").count() == 0

@@ -1,4 +1,6 @@
-"""The interactive page in a real browser, opened from disk: words, cells, weights and the table."""
+"""The interactive page in a real browser, opened from disk: words, cells, tables, images, and much of everything."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,8 +8,9 @@ from numpy.random import default_rng
 
 from regard.maps import DocumentWeights
 from regard.maps.alignment import Words
-from regard.maps.lookups import Lookups, lookups_from_document
+from regard.maps.lookups import Lookups, Patches, lookups_from_document, patch_labels
 from regard.pictures import View
+from regard.pictures.page import build_payload
 from tests.browser.view import (
     PIXELS,
     TARGET,
@@ -84,19 +87,6 @@ def test_weights_below_the_threshold_are_hidden(opened: Opened):
     assert inked[0] > inked[1] > inked[2] > inked[3] == 0
 
 
-def test_pointing_at_a_cell_gives_its_weight(opened: Opened):
-    one = lookups()
-    page = opened(View(one))
-    choose(page, "Layer", "layer 1")
-    choose(page, "Head", "2")
-    page.locator(".regard-place").focus()
-    before = pixels(page)
-    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
-        page.keyboard.press(key)
-    assert status(page) == f"house attends to Haus {one.weights[1, 2, 1, 1]:.3f}"
-    assert pixels(page) != before
-
-
 def test_the_keyboard_alone_is_enough(opened: Opened):
     page = opened(View(lookups(), title="Keys"))
     page.keyboard.press("Tab")
@@ -113,7 +103,7 @@ def test_the_keyboard_alone_is_enough(opened: Opened):
     assert "5 queries × 7 keys" in status(page)
 
 
-def test_row_57_tokens_are_always_text(opened: Opened):
+def test_tokens_are_always_text(opened: Opened):
     one = Lookups(np.full((1, 1, 6, 6), 1 / 6), HOSTILE, HOSTILE, name=HOSTILE[0])
     page = opened(View(one, one, title=HOSTILE[2]))
     for view in ("Lines", "Table"):
@@ -144,17 +134,6 @@ def test_a_dark_page_by_preference(opened: Opened):
     assert colours["dark"][1] != colours["light"][1]
 
 
-def test_the_table_has_all_weights_of_the_choice(opened: Opened):
-    one = lookups()
-    page = opened(View(one))
-    show(page, "Table")
-    np.testing.assert_allclose(table(page), one.weights.mean((0, 1)), atol=6e-4)
-    choose(page, "Layer", "layer 1")
-    np.testing.assert_allclose(table(page), one.weights[1].mean(0), atol=6e-4)
-    choose(page, "Head", "0")
-    np.testing.assert_allclose(table(page), one.weights[1, 0], atol=6e-4)
-
-
 def test_without_scripts_there_is_a_table(opened: Opened):
     page = opened(View(lookups(), title="Still"), java_script_enabled=False)
     assert page.locator("noscript td").count() == 5 * 7 + 1
@@ -179,28 +158,6 @@ def test_pieces_become_words(opened: Opened):
     assert page.locator("tbody th").all_inner_texts() == ["unseen", "thing"]
 
 
-def test_two_sentences_side_by_side(opened: Opened):
-    one, other = lookups("first"), lookups("second", seed=5)
-    page = opened(View(one, other))
-    page.get_by_role("button", name="Compare").click()
-    assert page.locator(".regard-panel").count() == 2
-    page.locator(".regard-place").first.focus()
-    page.keyboard.press("ArrowRight")
-    expected = [f"The attends to Haus {each.weights.mean((0, 1))[0, 1]:.3f}" for each in (one, other)]
-    assert page.locator(".regard-status").all_inner_texts() == expected
-    page.get_by_role("button", name="Single view").click()
-    assert page.locator(".regard-panel").count() == 1
-
-
-def test_all_heads_at_once_and_a_choice_of_one(opened: Opened):
-    page = opened(View(lookups()))
-    show(page, "All heads")
-    assert page.locator(".regard-heads canvas").count() == 2 * 3
-    page.get_by_role("button", name="layer 1, head 2").click()
-    shown = [page.get_by_label(label, exact=True).locator("option:checked").inner_text() for label in ("Layer", "Head")]
-    assert shown == ["layer 1", "2"]
-
-
 def test_a_document_shows_sentences_and_words(opened: Opened):
     words = (np.array([0.25, 0.75]), np.array([1.0]))
     page = opened(View(lookups_from_document(DocumentWeights((("a", "b"), ("c",)), np.array([0.2, 0.8]), words))))
@@ -218,3 +175,124 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
         "all => all.map(each => each.style.background)"
     )
     assert [bool(each) for each in shaded] == [False, True, True]
+
+
+def test_an_image_is_lit_where_a_word_attended(opened: Opened):
+    pixels = default_rng(3).integers(0, 255, (8, 8, 3), dtype=np.uint8)
+    patches = Patches(pixels, 2, 2)
+    one = Lookups(
+        np.eye(4)[None, None, :3],
+        patch_labels(patches.rows, patches.columns),
+        ("a", "red", "dot"),
+        notes=("0.1", "0.7", "0.9"),
+        patches=patches,
+    )
+    page = opened(View(one))
+    before = page.locator(".regard-picture").screenshot()
+    page.locator(".regard-thumbs button").nth(1).hover()
+    assert page.locator(".regard-caption").inner_text() == "red  0.7"
+    assert page.locator(".regard-picture").screenshot() != before
+    page.locator(".regard-picture").hover(position={"x": 300, "y": 50})
+    assert status(page) == "red attends to row 1, column 2 1.000"
+
+
+def test_lookups_that_write_have_their_own_verbs(opened: Opened):
+    page = opened(View(replace(lookups(), verbs=("writes", "is written"))))
+    page.locator(".regard-place").focus()
+    assert status(page).startswith("The writes Das ")
+    show(page, "Lines")
+    sides = page.locator(".regard-sides span").all_inner_texts()
+    assert sides == ["target (query): writes", "source (key): is written"]
+    point(page, "source", 1)
+    assert status(page).startswith("Haus is written by ")
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_that_labels_stand_for(opened: Opened, channels: int):
+    images = default_rng(4).integers(0, 255, (5, 7, 7, channels)).astype(np.uint8)
+    weights = default_rng(6).dirichlet(np.ones(5), (2, 1, 3))
+    labels = ("cat", "<b>", "مرحبا", "dog", "query")
+    one = Lookups(weights, labels, labels[:3], images=images)
+    page = opened(View(one))
+    frames = page.locator(".regard-framed button")
+    assert page.get_by_role("button", name="Images", exact=True).get_attribute("aria-pressed") == "true"
+    mean = one.weights.mean((0, 1))
+    for target in (0, 1):
+        if target:
+            point(page, "target", target)
+        shown = [text.split("\n") for text in frames.all_inner_texts()]
+        assert [(label, float(weight)) for label, weight in shown] == [
+            (label, pytest.approx(weight, abs=6e-4)) for label, weight in zip(labels, mean[target], strict=True)
+        ]
+    frames.nth(3).hover()
+    assert status(page) == f"<b> attends to dog {mean[1, 3]:.3f}"
+    page.locator(".regard-place").focus()
+    page.keyboard.press("ArrowRight")
+    assert status(page) == f"<b> attends to query {mean[1, 4]:.3f}"
+    colour = page.evaluate(
+        """([at, x, y]) => {
+          const canvas = document.querySelectorAll(".regard-framed canvas")[at];
+          return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
+        }""",
+        [2, 6, 18],  # 12 of the page's dots to a pixel
+    )
+    assert colour == [int(each) for each in np.broadcast_to(images[2, 1, 0], 3)]
+
+
+def test_512_tokens_of_144_heads_scroll_and_every_head_can_be_chosen(opened: Opened):
+    """Head h of layer l attends to l x 12 + h places on with 0.75, and the rest everywhere."""
+    places, source, target = np.arange(512), *(tuple(f"{side}{place}" for place in range(512)) for side in "st")
+    weights = np.full((144, 512, 512), 0.25 / 512, np.float32)
+    for number, each in enumerate(weights):
+        each[places, (places + number) % 512] += 0.75
+    page = opened(View(Lookups(weights.reshape(12, 12, 512, 512), source, target), largest=32.0))
+    box = page.locator(".regard-scroll")
+    frame = box.bounding_box()
+
+    def pointed() -> tuple[int, int, float]:
+        reads, _, _, read, weight = status(page).split()
+        return int(reads[1:]), int(read[1:]), float(weight)
+
+    drawings = [pixels(page)]
+    for layer, head, down in ((7, 3, 4000), (11, 11, 3000), (0, 1, 0)):
+        choose(page, "Layer", f"layer {layer}")
+        choose(page, "Head", str(head))
+        box.evaluate("(each, [x, y]) => each.scrollTo(x, y)", [14 * (12 * layer + head) + down, down])
+        x, y = frame["x"] + frame["width"] / 2, frame["y"] + frame["height"] / 2
+        page.mouse.move(x, y)
+        reads, read, _ = pointed()
+        assert abs(reads - (down + frame["height"] / 2) / 14) < 12
+        page.mouse.move(x + 14 * ((reads + 12 * layer + head) % 512 - read), y)
+        assert pointed() == (reads, (reads + 12 * layer + head) % 512, pytest.approx(0.75, abs=4e-3))
+        drawings.append(pixels(page))
+    assert len(set(drawings)) == 4
+    show(page, "All heads")
+    assert page.locator(".regard-heads canvas").count() == 144
+    page.get_by_role("button", name="layer 11, head 10").click()
+    shown = [page.get_by_label(label, exact=True).locator("option:checked").inner_text() for label in ("Layer", "Head")]
+    assert shown == ["layer 11", "10"]
+
+
+def test_rows_are_appended(opened: Opened, tmp_path):
+    """What a server does: a page with the source alone, and one target label after the other."""
+    one = lookups()
+    empty = Lookups(one.weights[:, :, :0], WORDS, ())
+    page = opened(View(empty, title="Stream"))
+    page.evaluate(
+        "async (payload) => { window.view = await regard.mount(document.getElementById('view'), payload); }",
+        build_payload([empty]),
+    )
+    for place, label in enumerate(TARGET[:3]):
+        page.evaluate("row => window.view.append(row)", {"target": label, "weights": one.weights[:, :, place].tolist()})
+    show(page, "Table")
+    np.testing.assert_allclose(table(page), one.weights.mean((0, 1))[:3], atol=6e-4)
+    longer = [[[*row, 0.5] for row in heads] for heads in one.weights[:, :, 3].tolist()]
+    page.evaluate("row => window.view.append(row)", {"target": "is", "source": "new", "weights": longer})
+    assert table(page)[-1][-1] == 0.5
+    listen = """() => {
+        window.picked = [];
+        document.getElementById("view").addEventListener("regard-pick", (event) => window.picked.push(event.detail));
+        window.view.panels[0].pick(1, 2);
+        return window.picked;
+    }"""
+    assert page.evaluate(listen) == [{"lookup": 0, "target": 1, "source": 2}]

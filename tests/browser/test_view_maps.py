@@ -1,12 +1,18 @@
-"""The interactive page with several maps: heads, attributions on scales of their own, and two texts compared."""
+"""The interactive page with several maps, texts compared, views offered, and the breakdown of one lookup."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
+import torch
 from numpy.random import default_rng
 
-from regard.maps.breakdown import Breakdown, ScoreFactors
-from regard.maps.lookups import AlternativeMap, Lookups
+from regard.attribution.cross_attention import attribute_cross_attention
+from regard.maps.heads import Side
+from regard.maps.lookups import AlternativeMap, Breakdown, Lookups, Patches, patch_labels
+from regard.models.bahdanau import BahdanauConfig
+from regard.models.catalog import build
 from regard.pictures import View
 from tests.browser.view import (
     WORDS,
@@ -128,14 +134,12 @@ def test_another_map_is_chosen_with_its_own_layers_heads_and_labels(opened: Open
     for view in ("Lines", "Text", "All heads"):
         show(page, view)
     assert page.locator(".regard-heads canvas").count() == 2 * 3
-    choose(page, "Method", "rollout")
-    assert page.locator(".regard-heads").count() == 0  # one map is a matrix
 
 
 def test_only_the_weights_have_a_breakdown(opened: Opened):
     query = np.zeros((1, 1, 2, 4))
     weights = np.full((1, 1, 2, 2), 0.5)
-    breakdown = Breakdown(ScoreFactors(query, query, 0.5), query)
+    breakdown = Breakdown(value=query, query=query, key=query, scale=0.5)
     one = Lookups(weights, ("a", "b"), ("s", "t"), breakdown=breakdown)
     page = opened(View(replace(one, alternatives={"gradient": AlternativeMap(np.eye(2)[None, None])})))
     for name, shown in (("weights", True), ("gradient", False)):
@@ -154,6 +158,11 @@ def test_two_texts_are_compared_from_the_start_and_mark_the_same_labels(opened: 
     )
     page = opened(View(first, replace(first, name="second"), third, compare=2))
     assert page.locator(".regard-panel").count() == 2
+    page.locator(".regard-place").first.focus()
+    page.keyboard.press("ArrowRight")
+    places = ((first, 1), (third, 2))  # of the cat
+    expected = [f"the attends to cat {each.weights.mean((0, 1))[0, place]:.3f}" for each, place in places]
+    assert page.locator(".regard-status").all_inner_texts() == expected
     page.get_by_role("button", name="Single view").click()
     page.get_by_label("Head", exact=True).select_option(label="1")
     page.get_by_role("button", name="Compare").click()
@@ -180,3 +189,193 @@ def test_two_texts_are_compared_from_the_start_and_mark_the_same_labels(opened: 
     assert marked(1, "source") == ["6"]
     page.get_by_role("button", name="Single view").click()
     assert page.locator(".regard-panel").count() == 1
+
+
+PIXELS = default_rng(3).integers(0, 255, (12, 8, 3), dtype=np.uint8)
+
+
+def offered(page: Any) -> list[str]:
+    """The views that a page offers, the shown one in capitals."""
+    tabs = page.locator(".regard-tabs button:visible").all()
+    names = [(each.inner_text(), each.get_attribute("aria-pressed")) for each in tabs]
+    return [name.upper() if pressed == "true" else name for name, pressed in names]
+
+
+def on_patches(weights: np.ndarray, *target: str, **more: Any) -> Lookups:
+    return Lookups(weights, patch_labels(3, 2), target, patches=Patches(PIXELS, 3, 2), **more)
+
+
+def colours(page: Any, name: str) -> np.ndarray:
+    """The middle of each patch of 3 x 2 in the small map of a head, as (row, column, channel)."""
+    script = "(each) => [...each.getContext('2d').getImageData(0, 0, 64, 64).data]"
+    canvas = page.get_by_role("button", name=name, exact=True).locator("canvas")
+    page.wait_for_timeout(100)
+    return np.array(canvas.evaluate(script)).reshape(64, 64, 4)[10:64:22, 16:64:32, :3]
+
+
+def test_heads_are_offered_for_maps_of_several_only(opened: Opened):
+    rollout = AlternativeMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",))
+    page = opened(View(replace(lookups(), alternatives={"rollout": rollout})))
+    assert offered(page) == ["MATRIX", "Lines", "Text", "All heads", "Table"]
+    show(page, "All heads")
+    choose(page, "Method", "rollout")
+    assert offered(page) == ["MATRIX", "Lines", "Text", "Table"]
+    assert page.get_by_label("Cell size", exact=True).is_visible()
+    choose(page, "Method", "weights")
+    assert offered(page) == ["Matrix", "Lines", "Text", "ALL HEADS", "Table"]
+    assert not page.get_by_label("Cell size", exact=True).is_visible()
+
+
+def test_a_compared_map_offers_its_views_too(opened: Opened):
+    rollout = AlternativeMap(default_rng(6).dirichlet(np.ones(7), size=(1, 1, 5)), ("rollout",))
+    page = opened(View(replace(lookups(), alternatives={"rollout": rollout}, first="rollout")))
+    show(page, "Matrix")
+    assert "All heads" not in offered(page)
+    page.get_by_role("button", name="Compare").click()
+    assert "All heads" in offered(page)
+
+
+def test_weights_on_patches_are_no_matrix_of_their_names(opened: Opened):
+    weights = default_rng(4).dirichlet(np.ones(6), size=(2, 3, 1))
+    rollout = AlternativeMap(default_rng(5).dirichlet(np.ones(6), size=(1, 1, 1)), ("rollout",))
+    page = opened(View(on_patches(weights, "a class", alternatives={"rollout": rollout}, first="rollout")))
+    assert offered(page) == ["IMAGE", "Table"]
+    choose(page, "Method", "weights")
+    assert offered(page) == ["IMAGE", "All heads", "Table"]
+    page.goto(f"{page.url}#view=matrix")
+    page.reload()
+    page.locator(".regard-picture").wait_for()
+
+
+def test_a_head_on_patches_is_drawn_where_they_lie(opened: Opened):
+    """Each small map has the patches' rows and columns; of several labels it is the mean."""
+    weights = np.zeros((1, 2, 2, 6))
+    weights[0, 0, :, 3] = 1  # the second row's second patch
+    weights[0, 1, [0, 1], [0, 5]] = 1
+    page = opened(View(on_patches(weights, "red", "dot")))
+    show(page, "All heads")
+    first, second = (colours(page, f"layer 0, head {head}") for head in range(2))
+    blank = first[0, 0].tolist()
+    assert (first != blank).any(-1).tolist() == [[False, False], [False, True], [False, False]]
+    assert (second != blank).any(-1).tolist() == [[True, False], [False, False], [False, True]]
+    assert second[0, 0].tolist() == second[2, 1].tolist()
+    assert second[0, 0].sum() > first[1, 1].sum()  # half is three times an even share, the darkest is four times
+    key = "darkest: the maximum of each head, at least 4 × uniform; the mean over all labels"
+    assert page.locator(".regard-key").inner_text() == key
+    assert not page.get_by_label("Color scale").is_visible()
+    page.get_by_role("button", name="layer 0, head 1").click()
+    assert offered(page)[0] == "IMAGE"
+    assert page.get_by_label("Head", exact=True).locator("option:checked").inner_text() == "1"
+
+
+def columns(page: Any, table: str) -> list[str]:
+    return page.locator(f".regard-breakdown .regard-{table} thead th").all_inner_texts()
+
+
+def rows(page: Any, table: str) -> list[list[str]]:
+    found = page.locator(f".regard-breakdown .regard-{table} tbody tr").all()
+    return [row.locator("th, td").all_inner_texts() for row in found]
+
+
+def test_a_click_breaks_a_lookup_down(opened: Opened):
+    """q . k = 112 and 96 in 64 dimensions are scaled to 14 and 12, whose softmax is 0.881 and 0.119; what is masked
+    takes no part."""
+    query, key, value = np.zeros((1, 1, 1, 64)), np.zeros((1, 1, 3, 64)), np.zeros((1, 1, 3, 2))
+    query[..., 0], key[0, 0, :, 0], value[0, 0, :, 0] = 8, (14, 12, 20), (3, 3, 3)
+    weights = np.array([0.880797, 0.119203, 0.0]).reshape(1, 1, 1, 3)
+    breakdown = Breakdown(value=value, query=query, key=key, scale=64**-0.5, allowed=np.array([[True, True, False]]))
+    page = opened(View(Lookups(weights, ("a", "b", "masked"), ("t",), breakdown=breakdown)))
+    page.get_by_role("button", name="Matrix", exact=True).click()
+    page.locator(".regard-place").focus()
+    page.keyboard.press("Enter")
+    assert columns(page, "numbers") == [
+        "source",
+        "q · k",
+        "× 0.125",
+        "softmax",
+        "|value|",
+        "|weight × value|",
+        "contribution to the output",
+    ]
+    assert rows(page, "numbers") == [
+        ["a", "112.00", "14.00", "0.881", "3.000", "2.642", "0.881"],
+        ["b", "96.00", "12.00", "0.119", "3.000", "0.358", "0.119"],
+    ]
+    assert "Attention of t" in page.locator(".regard-breakdown").inner_text()
+    assert rows(page, "terms")[0] == ["1", "8.000", "14.00", "112.00"]
+    assert rows(page, "terms")[-2:] == [["59 more", "", "", "0"], ["sum", "", "", "112.00"]]
+
+
+def test_a_click_breaks_an_additive_lookup_down(opened: Opened):
+    """Of a fresh model of Bahdanau's: each key's score, weight and value, and one score as a sum."""
+    torch.manual_seed(3)
+    model = build(BahdanauConfig(embedding=5, width=7, attention=11, maxout=2), 13, 13).eval()
+    for each in model.decoder.parameters():
+        torch.nn.init.normal_(each, std=0.7)
+    source, target = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))
+    one = attribute_cross_attention(model, ([5, 7, 4, 9], [6, 4, 0]), (source, target), "weights")[0]
+    page = opened(View(one))
+    page.locator(".regard-place").focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    assert page.locator(".regard-breakdown h2 bdi").all_inner_texts() == ["y", "c"]
+    assert columns(page, "numbers")[:3] == ["source", "v · tanh(q + k)", "softmax"]
+    assert one.breakdown is not None
+    scores, weights = one.breakdown.scores()[0, 0, 1], one.weights[0, 0, 1]
+    found = {name: [float(each) for each in cells] for name, *cells in rows(page, "numbers")}
+    assert [*found] == [one.source[place].replace("</s>", "∎") for place in np.argsort(-weights)]
+    for place, name in enumerate(each.replace("</s>", "∎") for each in one.source):
+        written = weights[place] * np.linalg.norm(one.breakdown.value[0, 0, place])
+        expected = [scores[place], weights[place], written]
+        np.testing.assert_allclose([found[name][each] for each in (0, 1, 3)], expected, atol=2e-3)
+    assert sum(cells[-1] for cells in found.values()) == pytest.approx(1, abs=5e-3)
+    energy, query, key = one.breakdown.energy, one.breakdown.query, one.breakdown.key
+    assert energy is not None
+    assert query is not None
+    assert key is not None
+    terms, shown = energy[0, 0] * np.tanh(query[0, 0, 1] + key[0, 0, 2]), rows(page, "terms")
+    order = np.argsort(-np.abs(terms))
+    assert [row[0] for row in shown] == [*(str(place + 1) for place in order[:5]), "6 more", "sum"]
+    last = [*terms[order[:5]], terms[order[5:]].sum(), scores[2]]
+    np.testing.assert_allclose([float(row[-1]) for row in shown], last, atol=2e-3)
+    assert page.locator(".regard-strips th").all_inner_texts() == ["query q", "key k", "energy v", "v × tanh(q + k)"]
+
+
+def test_scores_that_are_no_sums_and_weights_that_are_no_softmax(opened: Opened):
+    """A location score under an alignment that leaves out the third: the weights are those of the map."""
+    weights = np.array([0.75, 0.25, 0.0]).reshape(1, 1, 1, 3)
+    breakdown = Breakdown(
+        value=np.eye(3)[None, None], plain=np.array([2.0, 1.0, -3.0]).reshape(1, 1, 1, 3), softmax=False
+    )
+    page = opened(View(Lookups(weights, ("a", "b", "c"), ("t",), breakdown=breakdown)))
+    page.locator(".regard-place").focus()
+    page.keyboard.press("Enter")
+    assert columns(page, "numbers") == [
+        "source",
+        "score",
+        "weight",
+        "|value|",
+        "|weight × value|",
+        "contribution to the output",
+    ]
+    assert rows(page, "numbers") == [
+        ["a", "2.000", "0.750", "1.000", "0.750", "0.900"],
+        ["b", "1.000", "0.250", "1.000", "0.250", "0.100"],
+        ["c", "-3.000", "0", "1.000", "0", "0"],
+    ]
+    assert page.locator(".regard-terms, .regard-strips").count() == 0
+
+
+def test_a_missing_breakdown_has_a_reason(opened: Opened):
+    side = np.zeros((1, 1, 2, 4))
+    one = Lookups(
+        np.full((1, 1, 2, 2), 0.5), ("a", "b"), ("s", "t"), breakdown=Breakdown(value=side, query=side, key=side)
+    )
+    page = opened(View(one, breakdown_limit=23))
+    assert "computation" not in page.locator(".regard-status").inner_text()
+    page.locator(".regard-place").focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".regard-breakdown p").inner_text() == (
+        "These lookups have no breakdown: it would take 24 numbers of scores, queries, keys and values; a page has "
+        "at most 23, unless breakdown_limit (`regard show --worked`) is set higher."
+    )

@@ -13,11 +13,6 @@ WORDS = ("Das", "Haus", "ist", "groß", ".", "<b>", "مرحبا")
 TARGET = ("The", "house", "大", "is", "</script>")
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    shares = np.exp(scores - scores.max(-1, keepdims=True))
-    return shares / shares.sum(-1, keepdims=True)
-
-
 def lookups(name: str = "", seed: int = 3) -> Lookups:
     return Lookups(default_rng(seed).dirichlet(np.ones(7), size=(2, 3, 5)), WORDS, TARGET, name)
 

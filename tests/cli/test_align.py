@@ -28,6 +28,8 @@ def test_align_prints_links_between_words(regard, run: Path, texts: list[str]):
     assert [line.split("-")[1] for line in output.splitlines()] == ["0", "0"]
     assert all(0 <= int(line.split("-")[0]) <= 2 for line in output.splitlines())
     assert regard("align", str(run), *texts, "--map", "0")[1] == output
+    code, _, errors = regard("align", str(run), *texts, "--map", "1")
+    assert (code, errors) == (2, "regard: map 1 is not there; the model has 1, from 0 to 0\n")
 
 
 def test_a_word_reads_what_its_characters_read(run: Path):
@@ -78,11 +80,6 @@ def test_align_in_both_directions(
     assert regard("align", "there", *files, "--map", "1", "--reverse", "back", *how) == (0, links, "")
 
 
-def test_align_with_a_map_that_is_not_there(regard, run: Path, texts: list[str]):
-    code, _, errors = regard("align", str(run), *texts, "--map", "1")
-    assert (code, errors) == (2, "regard: map 1 is not there; the model has 1, from 0 to 0\n")
-
-
 @pytest.fixture
 def transformer(tmp_path: Path) -> Path:
     """Of two layers with two heads each, as it begins."""
@@ -116,7 +113,7 @@ def test_align_ranks_maps_by_gold(regard, transformer: Path, many: list[str], tm
 
 
 def test_align_takes_the_mean_of_the_maps_that_are_chosen(regard, transformer: Path, many: list[str]):
-    pairs = read_parallel(many[1], many[3])
+    pairs = list(read_parallel(many[1], many[3]))
     maps = load(transformer, task=Seq2SeqRun).word_maps(pairs)
     links = [[f"{source}-{target}" for target, source in enumerate(each[[1, 3]].mean(0).argmax(-1))] for each in maps]
     code, output, _ = regard("align", str(transformer), *many, "--map", "1", "--map", "3")

@@ -1,13 +1,12 @@
-"""A language model on the command line: trained, evaluated, continued, and refused if options do not fit."""
+"""Language models and runs of several languages on the command line: trained, evaluated, used and refused."""
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from regard.runs.load import load
-from tests.cli.command import finish, start
+from tests.cli.command import finish, start, tiny
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\n" * 40
 FIELDS = {"prompt", "text", "score", "finished", "missing", "tokens", "attention"}
@@ -71,17 +70,10 @@ def test_generate_without_a_prompt_and_as_json(regard, written: Path):
     assert records[0]["prompt"] == ""
 
 
-def test_generate_reads_prompts_from_standard_input(regard, written: Path, monkeypatch: pytest.MonkeyPatch):
-    class Input:
-        buffer = io.BufferedReader(io.BytesIO(b"the dog\nthe\n"))  # type: ignore[arg-type]
-
-        def isatty(self) -> bool:
-            return False
-
-    monkeypatch.setattr("sys.stdin", Input())
-    code, output, _ = regard("generate", str(written), "-", "--beam", "1", "--tokens", "2")
+def test_generate_reads_prompts_from_standard_input(written: Path):
+    code, output, _ = finish(start("generate", str(written), "-", "--beam", "1", "--tokens", "2"), "the dog\nthe\n")
     assert code == 0
-    assert [line.split()[:2][0] for line in output.splitlines()] == ["the", "the"]
+    assert [line.split()[0] for line in output.splitlines()] == ["the", "the"]
 
 
 def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Path):
@@ -97,16 +89,10 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
     [
         (("predict", "{run}", "a", "--prefix", "b"), "the option prefix is not supported"),
         (("show", "{run}", "a", "--out", "x.png"), "is recurrent without attention"),
-        (("show", "{run}", "a", "--out", "x.png", "--beam", "2"), "the option beam is not supported where"),
         (
             ("evaluate", "{run}", "--beam", "2"),
             "is not supported where a run of the task language-model evaluates; supported: cache, columns, files",
         ),
-        (("evaluate", "{run}", "a", "b"), "2 files given; expected one text for a language model"),
-        (("generate", "{run}", "a", "--tokens", "0"), 'Invalid value "0" for --tokens. Must be >= 1'),
-        (("generate", "{run}", "a", "-"), "texts and - are both given; choose one"),
-        (("generate", "{run}", "a", "--beam", "2", "--seed", "1"), "beam and seed are both given"),
-        (("generate", "{run}", "a", "--beam", "99"), "beam"),
         (("generate", "{other}", "a"), "does not continue prompts, but one of the recipe characters-gpt2 does"),
     ],
 )
@@ -121,11 +107,7 @@ def test_what_does_not_fit(regard, written: Path, run: Path, arguments: tuple[st
     [
         ("window=0", "window: got 0"),
         ("window=2000", "training.batch_tokens is 1400, less than the window of 2000 tokens"),
-        ("tokenizer={kind: bpe, dropout: 0.1}", "tokenizer.dropout is for seq2seq"),
-        ("training.teacher_forcing=0.5", "training.teacher_forcing is for seq2seq"),
         ("search.beam=5000", "search.beam is 5000, more than the"),
-        ("model={name: gpt2, context: 8}", "window is 70 and the model's context 8; make them equal"),
-        ("task=seq2seq", "missing"),
         ("task=language", "did you mean 'language-model'?"),
     ],
 )
@@ -176,3 +158,53 @@ def test_attention_of_a_continuation(regard, tmp_path: Path, text: Path):
     assert found.target == best.tokens
     assert len(found.source) == 1 + len("the cat") + len(best.ids) - 1
     assert (found.weights[:, :, 0, len("the cat") + 1 :] == 0).all()
+
+
+NUMBERS = {"en": "one two three", "de": "eins zwei drei", "fr": "un deux trois"}
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("languages")
+    for name, words in NUMBERS.items():
+        lines = [f"{words} {number}" for number in range(60)]
+        (folder / name).write_text("\n".join(lines), encoding="utf-8")
+    files = "[" + ", ".join(str(folder / name) for name in NUMBERS) + "]"
+    data = f"{{kind: multiparallel, languages: [de, fr], train: {files}, valid: {files}, test: {files}}}"
+    plain = "{kind: character}"
+    search = "{beam: 2, length_ratio: 0, length_extra: 9}"
+    options = tiny(data=data, model__encoder_width="13", source=plain, target=plain, search=search)
+    code, output, errors = finish(start("train", "translate-many", "--out", str(folder / "run"), *options))
+    assert code == 0, errors
+    assert "60 sources to train on, 60 to validate, 60 to test; in de, fr; " in errors
+    assert "test/bleu/fr" in output
+    return folder / "run"
+
+
+def test_each_text_has_a_line_a_language(spoken: Path):
+    code, output, errors = finish(start("predict", str(spoken), "--beam", "1"), "one\ntwo 7\n")
+    assert code == 0, errors
+    assert [line.split("\t")[0] for line in output.splitlines()] == ["de", "fr", "de", "fr"]
+    code, output, _ = finish(start("predict", str(spoken), "one", "--json"))
+    assert code == 0
+    record = json.loads(output)
+    assert list(record) == ["source", "languages"]
+    assert list(record["languages"]) == ["de", "fr"]
+    assert {"text", "score", "finished"} <= set(record["languages"]["fr"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["predict", "RUN", "one", "--n-best", "2"],
+            "the option n-best is not supported where a run of the task multi-target predicts",
+        ),
+        (["evaluate", "RUN", "a", "b"], "has 2 files; expected 3, the source's and one for each language"),
+    ],
+)
+def test_what_a_run_of_languages_cannot_do(arguments: list[str], said: str, spoken: Path, tmp_path: Path):
+    code, output, errors = finish(start(*(str(spoken) if each == "RUN" else each for each in arguments), cwd=tmp_path))
+    assert (code, output) == (2, "")
+    assert said in errors
+    assert len(errors.splitlines()) == 1

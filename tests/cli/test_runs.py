@@ -1,14 +1,23 @@
-"""Runs are listed, compared and drawn."""
+"""Runs and recipes are listed, compared, drawn and shown in a session."""
 
 import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import regard
+from docs.making.settings import find_titles, make_tables
+from regard.data.batches import collate
 from regard.errors import InputError
+from regard.maps import Alignment
+from regard.maps.lookups import Lookups
 from regard.runs.listing import list_runs, read_record, sort_records
+from regard.runs.recipes import names, path_of
+from regard.runs.run_file import make_schema
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.classification.inputs import collate_marked
 
 
 @pytest.fixture
@@ -51,9 +60,6 @@ def test_the_runs_of_a_folder(folder: Path, regard):
 )
 def test_runs_are_sorted_by_any_figure(key: str, names: list[str], folder: Path):
     assert [Path(each.run).name for each in sort_records(list_runs(folder), key)][: len(names)] == names
-
-
-def test_the_keys_to_sort_by_are_named(folder: Path):
     with pytest.raises(InputError, match="no run has a bleu to sort by; there are run, task, model, steps"):
         sort_records(list_runs(folder), "bleu")
 
@@ -87,9 +93,6 @@ def test_a_run_in_detail(run: Path, regard):
 def test_a_folder_that_is_not_there(command: str, regard, tmp_path: Path):
     code, _, errors = regard(command, str(tmp_path / "nowhere"))
     assert (code, "no such folder; expected" in errors) == (2, True)
-
-
-def test_a_folder_without_runs(regard, tmp_path: Path):
     code, _, errors = regard("runs", str(tmp_path))
     assert (code, "has no runs; `regard train RECIPE` makes one" in errors) == (2, True)
 
@@ -100,3 +103,70 @@ def test_the_completion_of_a_shell_names_commands_and_options(shell: str, regard
     assert (code, errors) == (0, "")
     for text in ("predict", "evaluate", "n-best"):
         assert text in output
+
+
+def test_every_recipe_has_a_description():
+    assert {"dates", "dates-luong", "dates-transformer", "dates-bottleneck"} <= set(names())
+    assert all(description and not description.startswith("#") for description in names().values())
+
+
+def test_a_file_wins_over_a_recipe_and_a_folder_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("dates").mkdir()
+    assert path_of("dates").is_file()
+    Path("dates").rmdir()
+    Path("dates").write_text("mine", encoding="utf-8")
+    assert path_of("dates") == Path("dates")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("daets", "'daets' is neither a recipe nor a file; did you mean 'dates'? The recipes are "),
+        ("zzz", "'zzz' is neither a recipe nor a file; expected one of 'bandits', 'bert', 'bitext'"),
+        ("some/dates.yaml", "some/dates.yaml: no such file; expected a YAML file, or a recipe: bandits, bert, bitext,"),
+    ],
+)
+def test_neither_a_recipe_nor_a_file(given: str, said: str):
+    with pytest.raises(InputError) as caught:
+        path_of(given)
+    assert str(caught.value).startswith(said)
+
+
+def test_the_recipes_are_listed(regard):
+    code, output, errors = regard("recipes")
+    assert (code, errors) == (0, "")
+    assert [line.split()[0] for line in output.splitlines()] == list(names())
+
+
+def test_a_run_and_its_results_are_shown_in_a_line(run: Path):
+    model = regard.load(run)
+    assert repr(model).startswith("<Seq2SeqRun: seq2seq, Bahdanau, ")
+    assert repr(model).endswith(" parameters>")
+    (prediction,) = model.predict(["14 July 1989"], n_best=2, beam=2)
+    assert repr(prediction) == f"<GeneratedText {prediction.text}>"
+    assert repr(model.attribute("14 July 1989")).startswith("<Attribution of ")
+    for each in (model, prediction, model.attribute("14 July 1989")):
+        assert len(repr(each)) < 200
+
+
+def test_maps_and_batches_are_a_line_without_their_numbers():
+    weights = np.full((2, 3, 5, 7), 1 / 7)
+    source, target = tuple("abcdefg"), tuple("vwxyz")
+    assert repr(Lookups(weights, source, target)) == "<Lookups with weights of shape (2, 3, 5, 7)>"
+    assert repr(Alignment(weights[0, 0], source, target)) == "<Alignment with weights of shape (5, 7)>"
+    assert repr(collate([([7, 11, 13], [5]), ([7], [8, 9])])) == (
+        "PairBatch(source=int64[2, 4], source_lengths=int64[2], target_in=int64[2, 3], target_out=int64[2, 3], "
+        "target_lengths=int64[2], target_tokens=5)"
+    )
+    assert len(repr(collate_marked([(([7, 11], [5]), 0), (([7], [8, 9, 10]), 2)]))) < 150
+
+
+def test_every_key_has_a_row_in_the_page_of_settings():
+    schema = make_schema()
+    text, titles = make_tables(schema), find_titles(schema)
+    assert len({title for _, title in titles.values()}) == len(titles) == len(schema["$defs"])
+    sections = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
+    for name, section in schema["$defs"].items():
+        for key in section["properties"]:
+            assert f"| `{key}` |" in sections[titles[name][1]]

@@ -1,4 +1,4 @@
-"""Search options: prefixes, phrases, ensembles, given targets, the least risk."""
+"""Options of the search and of sampling: prefixes, phrases, ensembles, given targets, temperature."""
 
 import json
 import shutil
@@ -8,10 +8,10 @@ import pytest
 
 from regard.runs.load import load
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.text.special import END
+from regard.text.kinds import END
+from tests.cli.command import finish, start
 from tests.runs.test_load import SETTINGS, make
 
-TEXT = "14 July 1989"
 WARNINGS = ("text 1: the prediction is empty", "text 1: the prediction has \ufffd", "unfinished")
 """What models that have learned little may be warned of."""
 
@@ -83,11 +83,13 @@ def test_more_answers_never_change_the_best(regard, run: Path, search: list[str]
     ("arguments", "said"),
     [
         (["--prefix", "ß"], "'ß' has pieces that are not in the target's vocabulary, so no output has it"),
-        (["--phrase", "日本"], "'日本' has pieces that are not in the target's vocabulary"),
         (["--phrase", " "], "a phrase is ' '; give at least one word"),
-        (["--phrase", "1" * 200], "need 201 tokens with the end of the text, more than the limit of"),
         (["--phrase", "07", "--temperature", "1"], "phrases need a beam; samples cannot be made to contain them"),
         (["--n-best", "99"], "n_best 99"),
+        (["--length-penalty", "nan"], "length_penalty is nan; expected at least 0"),
+        (["--temperature", "warm"], "--temperature"),
+        (["--temperature", "0", "--n-best", "3"], "n_best is 3; it must be at least 1, and 1 at temperature 0"),
+        (["--temperature", "1", "--beam", "3"], "beam and temperature are both given"),
     ],
 )
 def test_what_cannot_be_met(regard, run: Path, arguments: list[str], said: str):
@@ -144,16 +146,44 @@ def test_settings_of_the_search_on_the_command_line(regard, run: Path, hasty: Pa
     assert plain < divided < 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--min-length", "-1"], "for --min-length. Must be >= 0"),
-        (["--no-repeat", "-2"], "for --no-repeat. Must be >= 0"),
-        (["--length-penalty", "nan"], "for --length-penalty. Must be >= 0"),
-        (["--repetition-penalty", "0"], "for --repetition-penalty. Must be > 0"),
-    ],
-)
-def test_settings_out_of_range(regard, run: Path, arguments: list[str], said: str):
-    code, output, errors = regard("predict", str(run), TEXT, *arguments)
-    assert (code, output) == (2, "")
-    assert said in errors
+DRAW = ("--temperature", "1.5", "--top-k", "11", "--top-p", "0.9", "--seed", "3")
+TEXT = "14 July 1989"
+
+
+def test_the_same_seed_draws_the_same(regard, run: Path):
+    first, again, other = (
+        regard("predict", str(run), TEXT, TEXT, *DRAW[:-1], seed, "--json")[:2] for seed in ("3", "3", "5")
+    )
+    assert first == again
+    assert first != other
+    assert (first[0], other[0]) == (0, 0)
+    drawn = [json.loads(line)["tokens"] for line in first[1].splitlines()]
+    assert drawn[0] != drawn[1]
+
+
+def test_of_n_draws_the_first_stays_first_and_the_others_come_best_first(regard, run: Path):
+    code, output, _ = regard("predict", str(run), TEXT, "--n-best", "5", *DRAW)
+    alone = json.loads(regard("predict", str(run), TEXT, *DRAW, "--json")[1])
+    scores = [float(line.split("\t")[1]) for line in output.splitlines()]
+    assert code == 0
+    assert scores[0] == pytest.approx(alone["score"], abs=1e-4)
+    assert scores[1:] == sorted(scores[1:], reverse=True)
+    assert len(set(scores)) == 5
+
+
+def test_temperature_zero_is_greedy(regard, run: Path):
+    """The kernel searches where nothing is sampled, so scores agree but for rounding."""
+    searched = regard("predict", str(run), TEXT, "--beam", "1", "--json")
+    sampled = regard("predict", str(run), TEXT, "--temperature", "0", "--top-k", "3", "--json")
+    greedy, coldest = json.loads(searched[1]), json.loads(sampled[1])
+    assert coldest.pop("score") == pytest.approx(greedy.pop("score"), abs=1e-4)
+    assert (sampled[0], coldest, sampled[2]) == (0, greedy, searched[2])
+
+
+def test_lines_are_drawn_the_same_however_they_arrive(run: Path):
+    """Each by itself: those that come together are answered as those that come alone."""
+    code, together, _ = finish(start("predict", str(run), "-", "--json", *DRAW), f"{TEXT}\n3 May 2018\n")
+    assert code == 0
+    code, alone, _ = finish(start("predict", str(run), "-", "--json", *DRAW), "3 May 2018\n")
+    assert code == 0
+    assert together.splitlines()[1:] == alone.splitlines()

@@ -1,6 +1,5 @@
 """Input that a model cannot read is predicted for with a warning."""
 
-import io
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[s
     ("text", "warning"),
     [
         ("", "the text is empty, so the prediction means nothing"),
-        ("  ", "the text is empty, so the prediction means nothing"),
         ("\u4e2d\u6587 5", "2 of 3 characters of the text are unknown to the model; do not trust it here"),
     ],
 )
@@ -37,12 +35,6 @@ def test_a_prediction_for_what_cannot_be_read(text: str, warning: str, capsys: p
 
 def test_what_can_be_read_gets_no_warning(capsys: pytest.CaptureFixture[str]):
     assert printed(capsys, "predict", DATES, "14 July 1989 \u4e2d")[1] == []
-
-
-def test_lines_of_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"14 July 1989\n\n"))))
-    _, err = printed(capsys, "predict", DATES)
-    assert "regard: text 2: the text is empty, so the prediction means nothing" in err
 
 
 @pytest.mark.parametrize("command", ["score", "align"])

@@ -29,14 +29,15 @@ class Mutant:
 
 
 ATTENTION = ("tests/oracle", "tests/attention", "tests/laws")
+DECODING = ("tests/decoding",)
 SOFT, HARD, LOCATION = "attention/align/soft.py", "attention/align/hard.py", "attention/align/location.py"
 MASKS, MEMORY, POSITIONS = "attention/masks.py", "attention/memory.py", "attention/positions.py"
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "softmax does not zero masked keys",
         SOFT,
-        "    return weights.masked_fill(forbidden, 0.0)\n\n\nclass Softmax",
-        "    return weights\n\n\nclass Softmax",
+        "return _zero(torch.softmax(scores, -1), forbidden)",
+        "return torch.softmax(scores, -1)",
         ATTENTION,
     ),
     Mutant(
@@ -56,9 +57,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "the memory is one key shorter",
-        SOFT,
-        "numbers = torch.arange(1, scores.shape[-1] + 1, device=scores.device)\n    return",
-        "numbers = torch.arange(scores.shape[-1], device=scores.device)\n    return",
+        LOCATION,
+        "allowed * (positions + 1)",
+        "allowed * positions",
         ATTENTION,
     ),
     Mutant(
@@ -128,7 +129,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "selected rows of a memory keep the mask",
         MEMORY,
-        "None if self.mask is None else self.mask.select(rows),",
+        "index_batch(self.mask, rows),",
         "self.mask,",
         ATTENTION,
     ),
@@ -193,8 +194,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "monotonic alignment never reads a key again",
         HARD,
-        "ahead = last.cumsum(-1) > 0",
-        "ahead = (last.cumsum(-1) - last > 0) | (last[..., :1] > 0)",
+        "readable & (last.cumsum(-1) > 0)",
+        "readable & ((last.cumsum(-1) - last > 0) | (last[..., :1] > 0))",
         ATTENTION,
     ),
     Mutant(
@@ -258,8 +259,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "products are not scaled",
         "attention/scores.py",
-        "scale = max(query.shape[-1], 1) ** -0.5",
-        "scale = 1.0",
+        "self.scale or max(query.shape[-1], 1) ** -0.5",
+        "self.scale or 1.0",
         ATTENTION,
     ),
     Mutant(
@@ -275,6 +276,62 @@ MUTANTS: tuple[Mutant, ...] = (
         'groups = rearrange(states, "b s (g d) -> b g s d", g=self.key_value_heads)',
         'groups = rearrange(states, "b s (d g) -> b g s d", g=self.key_value_heads)',
         ATTENTION,
+    ),
+    Mutant(
+        "a reversed text begins in its padding",
+        "nn/recurrent.py",
+        "lengths[:, None] - 1 - count",
+        "positions - 1 - count",
+        ATTENTION,
+    ),
+    Mutant(
+        "every step of a GPT-2 is at position 0",
+        "models/gpt2.py",
+        "self.positions(self.embedding(tokens), state.position)",
+        "self.positions(self.embedding(tokens), 0)",
+        ("tests/laws", "tests/decoding"),
+    ),
+    Mutant(
+        "label smoothing is forgotten",
+        "kernels/cross_entropy.py",
+        "smooth = smoothing * logits",
+        "smooth = 0.0 * logits",
+        ("tests/kernels/test_cross_entropy.py",),
+    ),
+    Mutant(
+        "recorded weights are padded on the wrong side",
+        "attention/record.py",
+        "pad(values, (event.first_key, 0))",
+        "pad(values, (0, event.first_key))",
+        ATTENTION,
+    ),
+    Mutant(
+        "long texts are punished",
+        "decoding/hypothesis.py",
+        "log_probability / relative**self.alpha",
+        "log_probability * relative**self.alpha",
+        DECODING,
+    ),
+    Mutant(
+        "the nucleus lacks the token that fills it",
+        "decoding/sampling.py",
+        "before = probabilities.cumsum(-1) - probabilities",
+        "before = probabilities.cumsum(-1)",
+        DECODING,
+    ),
+    Mutant(
+        "an n-gram repeats if one of its tokens does",
+        "decoding/processors.py",
+        "length - self.size + 1 :]).all(-1)",
+        "length - self.size + 1 :]).any(-1)",
+        DECODING,
+    ),
+    Mutant(
+        "warm-up is one update late",
+        "training/settings.py",
+        "share = min(1.0, update / warmup",
+        "share = min(1.0, (update - 1) / warmup",
+        ("tests/training/test_schedules.py",),
     ),
 )
 

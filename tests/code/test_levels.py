@@ -29,7 +29,7 @@ def own(module: Module) -> list[str]:
 
 
 def top_part(name: str) -> str:
-    """`regard.text.special` -> `text`; nothing for `regard` itself."""
+    """`regard.text.kinds` -> `text`; nothing for `regard` itself."""
     return name.split(".")[1] if "." in name else ""
 
 

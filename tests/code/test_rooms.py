@@ -13,7 +13,7 @@ SHARED = ("cli", "serve", "runs", "hub", "experiments")
 """Packages that know no task."""
 OUTSIDE = {
     ("regard.hub.any_model", "language_model"): "a prompt is continued as in that task",
-    ("regard.runs.published_start", "seq2seq"): "a published model of pairs starts that task and no other",
+    ("regard.runs.train", "seq2seq"): "a published model of pairs starts that task and no other",
     ("regard.runs.interface", "custom"): "`fit` writes the run file of a user's own model, which no YAML describes",
 }
 """Modules outside of every room that enter one, and why."""

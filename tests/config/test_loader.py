@@ -193,7 +193,7 @@ def test_every_spelling_of_a_number_is_a_number(write, text: str) -> None:
             GOOD + "12: 3\n? [a, b]\n: 5\n",
             ["recipe.yaml:8 ... '12' is not text", "recipe.yaml:9 ... is not text"],
         ),
-        (GOOD.replace("steps: 11", "steps: " + "1" * 5000), ["recipe.yaml:6: training.steps"] * 2),
+        (GOOD.replace("steps: 11", "steps: " + "1" * 5000), ["recipe.yaml:6: training.steps"]),
     ],
 )
 def test_mistakes_in_keys(write, content: str, starts: list[str]) -> None:
@@ -230,11 +230,6 @@ extra: 3
         "recipe.yaml:13: data ... got 3",
         "recipe.yaml:14: extra ... got 3 ... a mapping",
     )
-
-
-@pytest.mark.parametrize("value", ['"12"', "true", "12.0", "1e2", "~", "[12]", "{a: 12}", "1_2_", "0x1f", "12:30"])
-def test_only_a_whole_number_is_a_whole_number(write, value: str) -> None:
-    check(refuse(write(GOOD.replace("steps: 11", f"steps: {value}"))), "recipe.yaml:6: training.steps ... whole number")
 
 
 @dataclass(frozen=True)
@@ -359,7 +354,7 @@ def test_files_of_an_option_choose_the_data_that_reads_them(write, caplog) -> No
 def test_former_names_are_read_with_a_warning(write, caplog) -> None:
     renames = Renames({"title": {"old": "new"}})
     assert load(write(GOOD + "title: old\n"), Run, renames=renames).title == "new"
-    assert "recipe.yaml:8: title old is now named new; change it" in caplog.text
+    assert "recipe.yaml:8: title: old is now named new; change it" in caplog.text
 
 
 def test_a_retired_key_is_read_with_its_last_value_only(write) -> None:
@@ -409,18 +404,6 @@ def test_a_setting_has_no_comments(text: str) -> None:
     root = Node({}, "", "", 1)
     assert apply_setting(root, f"data.text={text}") == []
     assert root.plain() == {"data": {"text": text}}
-
-
-def test_every_cut_of_a_good_file_either_loads_or_is_one_complaint_a_line(write) -> None:
-    cuts = []
-    for end in range(len(GOOD)):
-        try:
-            load(write(GOOD[:end]), Run)
-            cuts.append([])
-        except InputError as error:
-            cuts.append(str(error).splitlines())
-    assert all(line.startswith("recipe.yaml:") for cut in cuts for line in cut)
-    assert 0 < cuts.count([]) < 12
 
 
 def test_dump_of_a_run_loads_back_equal(write) -> None:

@@ -5,7 +5,6 @@ import logging
 import multiprocessing
 import os
 import pickle
-import re
 import shutil
 import signal
 import time
@@ -20,16 +19,16 @@ import torch
 from regard.data import cache, shards
 from regard.data.cache import CachedSet
 from regard.data.pairs import Parallel
-from regard.data.shards import Ragged, RowProgress, Shard, ShardTable, build_or_open
+from regard.data.shards import Ragged, Shard, ShardTable, build_or_open
 from regard.data.splits import Splits
 from regard.data.texts import RunningText
 from regard.data.tokens import Tokenizers
-from regard.errors import InputError, RunError
+from regard.errors import InputError
 from regard.storage import cache_folder
-from regard.tasks import tokenizers
+from regard.tasks import base
+from regard.tasks.base import train_on_examples
 from regard.tasks.language_model.likelihood import token_stream
 from regard.tasks.seq2seq.training import digest_pairs, encode_pairs, pair_ids, sources_of
-from regard.tasks.tokenizers import train_on_examples
 from regard.text import Tokenizer, TokenizerSettings
 
 WORDS = ["ein", "Haus", "am", "Fluß", "ohne", "Dach", "日本", "🙂", "naïve"]
@@ -115,7 +114,7 @@ def test_a_tokenizer_of_a_large_set_is_trained_on_examples_evenly_spaced(
     files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     disk, memory = both(Parallel(train=files, held_out=0.2).load, monkeypatch)
-    monkeypatch.setattr(tokenizers, "SAMPLE", 3)
+    monkeypatch.setattr(base, "SAMPLE", 3)
     settings, last = TokenizerSettings("word", 100), len(memory.train) - 1
     with caplog.at_level("INFO", "regard"):
         found = train_on_examples(disk.train, settings, "source", sources_of)
@@ -184,22 +183,6 @@ def test_a_table_is_built_once(tmp_path: Path):
     assert build(tmp_path / "set") == list(range(42))
     assert build(tmp_path / "set", never) == list(range(42))
     assert build_or_open(tmp_path / "set", {"source": "a"}, never, "numbers", 42).count("shards") == 6
-
-
-def test_an_interrupted_build_loses_one_shard(tmp_path: Path):
-    asked = []
-
-    def broken(done: int) -> Iterator[Shard]:
-        asked.append(done)
-        yield from numbers(done, stop=3)
-        raise RunError("stopped")
-
-    with pytest.raises(RunError, match="stopped"):
-        build(tmp_path / "set", broken)
-    with pytest.raises(RunError, match="stopped"):
-        build(tmp_path / "set", broken)
-    assert asked == [0, 3]
-    assert build(tmp_path / "set") == list(range(42))
 
 
 def slow(folder: Path, note: Path) -> None:
@@ -290,16 +273,6 @@ def test_a_changed_source_is_read_again(files: tuple[str, str], caplog):
     assert pair_ids(ids, 0)[0] == tokenizer.encode("neu")
     assert list(first) == before  # a run that has it open keeps it
     assert digest_pairs(data.load()) != digest_pairs(Splits(before, before))
-
-
-def test_progress_without_a_known_number_of_rows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    monkeypatch.setattr("regard.data.shards.LOG_SECONDS", 0.0)
-    with caplog.at_level("INFO", "regard"):
-        for rows in (0, 9):
-            with RowProgress("encoding a", rows, 0) as progress:
-                progress.add(3)
-    assert re.fullmatch(r"encoding a: 3 rows, [\d,]+ rows/s", caplog.messages[0])
-    assert re.fullmatch(r"encoding a: 3 of 9 rows, [\d,]+ rows/s", caplog.messages[1])
 
 
 def test_two_starts_at_once_build_once(tmp_path: Path):

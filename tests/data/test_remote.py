@@ -110,8 +110,9 @@ def test_a_store_that_fails_and_then_answers(
         def close(self) -> None:
             self.file.close()
 
-    opened = files._open_store
-    monkeypatch.setattr(files, "_open_store", lambda url: Flaky(opened(url)))
+    system = type(store)
+    opened = system.open
+    monkeypatch.setattr(system, "open", lambda self, path, mode: Flaky(opened(self, path, mode)))
     if failures == 2:
         assert read_lines("memory://set/a.txt") == LINES
         assert caplog.text.count("memory://set/a.txt: cannot be read (reset by peer); trying again") == 2

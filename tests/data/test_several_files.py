@@ -10,15 +10,15 @@ import pytest
 
 from regard.data import cache
 from regard.data.cache import CachedSet
-from regard.data.files import Position, iterate_lines, iterate_numbered_lines
+from regard.data.files import Position, iterate_lines
 from regard.data.pairs import Parallel, Table
-from regard.data.rows import MissingColumns
 from regard.data.texts import Dialogue, RunningText
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.storage import cache_folder
 from regard.tasks.classification.data import LabelledTables
+from regard.tasks.multi_target import Multiparallel
 
 LINES = [f"line {number} of a text" for number in range(9)]
 
@@ -91,21 +91,21 @@ def test_parallel_folders(large: bool, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_zstd(tmp_path: Path):
     path = written(tmp_path, "a.txt", LINES * 999, ".zst")
-    assert [line for _, line in iterate_numbered_lines(path)] == LINES * 999
+    assert [line.text for line in iterate_lines(path)] == LINES * 999
     second = next(iterate_lines(path, start=Position(1, len(LINES[0]) + 1)))
     assert (second.number, second.text) == (2, LINES[1])
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(
         InputError, match=r"a.txt.zst: is cut off or not a sound .zst file near byte \d+ of its content"
     ):
-        list(iterate_numbered_lines(path))
+        list(iterate_lines(path))
     path.write_bytes(b"no zstd")
     with pytest.raises(InputError, match=r"a.txt.zst: is cut off or not a sound .zst file near byte 0"):
-        list(iterate_numbered_lines(path))
+        list(iterate_lines(path))
     plain = tmp_path / "a.txt"
     plain.write_bytes(zstd(b"a\n"))
     with pytest.raises(InputError, match=r"zstd data, but the name does not end in .zst; rename it"):
-        list(iterate_numbered_lines(plain))
+        list(iterate_lines(plain))
 
 
 def test_parquet_with_texts_lists_and_numbers(tmp_path: Path):
@@ -122,8 +122,6 @@ def test_parquet_with_texts_lists_and_numbers(tmp_path: Path):
         LabelledTables().read(str(path))
     pairs = Table(train=str(path), source="text", target="list", skip_bad=True).read(str(path))
     assert [(pair.source, pair.target, pair.alternatives) for pair in pairs] == [("a", "x", ("y",)), ("b", "z", ())]
-    with pytest.raises(InputError, match=r"a.parquet: no column 'txt', there are 'text', 'label'"):
-        LabelledTables(text="txt").read(str(path))
 
 
 NESTED = [
@@ -157,10 +155,6 @@ def test_keys_inside_structs(write: Callable[..., Path], large: bool, tmp_path: 
     assert [(pair.target, pair.alternatives) for pair in pairs] == [(f"{row}", ("x",)) for row in range(5)]
     assert isinstance(found, CachedSet) is isinstance(pairs, CachedSet) is large
     assert Table(train=path, source="id", target="langs.de.1").read(path)[4].target == "x"
-    with pytest.raises(
-        MissingColumns, match=r"'review.boy', there are .*; name yours with --set data.source=review.body"
-    ):
-        Table(train=path, source="review.boy", target="langs.de").load()
 
 
 def test_classes_inside_structs_have_their_names(tmp_path: Path):
@@ -215,16 +209,13 @@ def test_a_folder_with_the_files_of_several_sets(tmp_path: Path):
 
 @pytest.mark.parametrize("names", [("train.txt", "dev.txt.gz"), ("wiki.train.tokens", "wiki.test.tokens")])
 def test_folders_of_texts_with_several_sets(names: tuple[str, str], tmp_path: Path):
-    for side in ("de", "en"):
-        for name in names:
-            written(tmp_path / side, name, LINES, ".gz" if name.endswith(".gz") else "")
     de, en = str(tmp_path / "de"), str(tmp_path / "en")
-    with pytest.raises(InputError, match=rf"de: has files of several sets; .* --set data.train={de}/\S*train\S* --set"):
-        RunningText(train=de).load()
-    with pytest.raises(InputError, match=r"de: has files of several sets"):
-        Dialogue(train=de).load()
-    with pytest.raises(InputError, match=r"de: has files of several sets"):
-        Parallel(train=(de, en)).load()
+    for folder in (de, en):
+        for name in names:
+            written(Path(folder), name, LINES, ".gz" if name.endswith(".gz") else "")
+    for data in (RunningText(train=de), Dialogue(train=de), Parallel(train=(de, en))):
+        with pytest.raises(InputError, match=rf"de: has files of several sets; .* --set data.train={de}/\S*train\S*"):
+            data.load()
 
 
 def test_a_folder_of_tables_for_translation(tmp_path: Path):
@@ -235,5 +226,78 @@ def test_a_folder_of_tables_for_translation(tmp_path: Path):
     data = run_file.read(path_of("translate-rnn"), options).data
     assert isinstance(data, Table)
     assert [len(some) for some in data.load().by_name.values()] == [8, 1, 0]
-    with pytest.raises(InputError, match=r"the columns 1, 2 must all be names"):
-        Table(train=str(folder), source=1, target=2).load()
+
+
+def write_languages(folder: Path, **texts: str) -> dict[str, str]:
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return {name: str(folder / name) for name in texts}
+
+
+def test_each_language_has_the_same_sources(tmp_path: Path):
+    files = write_languages(tmp_path, en="one\ntwo\n", de="eins\nzwei\n", fr="un\ndeux\n")
+    paths = tuple(files[name] for name in ("en", "de", "fr"))
+    splits = Multiparallel(languages=("de", "fr"), train=paths, valid=paths).load()
+    assert list(splits) == ["de", "fr"]
+    assert [(pair.source, pair.target) for pair in splits["fr"].train] == [("one", "un"), ("two", "deux")]
+    assert [pair.source for pair in splits["de"].valid] == ["one", "two"]
+    assert (splits["de"].test, splits["de"].train[1].place) == ([], f"{files['en']}:2")
+
+
+@pytest.mark.parametrize(
+    ("languages", "train", "said"),
+    [
+        ((), ("a",), "languages are none; name each once"),
+        (("de", "de"), ("a", "b", "c"), "languages are de, de; name each once"),
+        (("..x/",), ("a", "b"), r"languages has 'x/', which is no language's name"),
+        (("x.de", "y.de"), ("a", "b", "c"), "languages are de, de; name each once"),
+        (("de", "fr"), ("a", "b"), "train has 2 files; expected 3, the source's and one for each language"),
+    ],
+)
+def test_languages_and_files_that_do_not_fit(languages: tuple[str, ...], train: tuple[str, ...], said: str):
+    with pytest.raises(InputError, match=f"multiparallel: {said}"):
+        Multiparallel(languages=languages, train=train, valid=("a", "b", "c")[: len(languages) + 1])
+
+
+def test_a_table_with_a_column_for_each_language(tmp_path: Path):
+    lines = "".join(f"{n};ein {n};un {n}\n" for n in range(20))
+    files = write_languages(tmp_path, **{"a.csv": "en;de;fr\n" + lines})
+    data = Multiparallel(languages=("de", "fr"), train=files["a.csv"], source="en")
+    splits = data.load()
+    assert [len(each) for each in (splits["fr"].train, splits["fr"].valid, splits["fr"].test)] == [18, 2, 0]
+    assert [pair.source for pair in splits["de"].valid] == [pair.source for pair in splits["fr"].valid]
+    assert {name: each[3].target for name, each in data.read([tmp_path / "a.csv"]).items()} == {
+        "de": "ein 3",
+        "fr": "un 3",
+    }
+    assert data.alone("fr").load() == splits["fr"]
+    with pytest.raises(InputError, match=r"data.train is not given; expected a table, or files as .*SOURCE, DE, FR"):
+        Multiparallel(languages=("de", "fr")).load()
+    with pytest.raises(InputError, match=r"no column 'it'.*; name yours with --set 'data.languages=\[de, COLUMN\]'"):
+        Multiparallel(languages=("de", "it"), train=files["a.csv"], source="en").load()
+
+
+def test_columns_by_number_in_a_table_without_a_header(tmp_path: Path):
+    lines = "".join(f"{n} cats\tein {n}\tun {n}\n" for n in range(20))
+    table = write_languages(tmp_path, **{"a.tsv": lines})["a.tsv"]
+    settings = [f"data.train={table}", "data.source=1", "data.languages=[3, 2]"]
+    data = run_file.read(path_of("translate-many"), settings).data
+    splits = data.load()
+    assert {name: each.train[0].target for name, each in splits.items()} == {"3": "un 0", "2": "ein 0"}
+    assert data.alone("2").load() == splits["2"]
+    with pytest.raises(InputError, match=r"got 2, expected a list, as --set 'data.languages=\[A, B\]'"):
+        run_file.read(path_of("translate-many"), [*settings, "data.languages=2"])
+
+
+def test_languages_are_keys_inside_others(tmp_path: Path):
+    records = ({"translation": {"en": f"{n}", "de": f"ein {n}", "fr": f"un {n}"}} for n in range(20))
+    path = write_languages(tmp_path, **{"a.jsonl": "".join(f"{json.dumps(each)}\n" for each in records)})["a.jsonl"]
+    languages = ("translation.de", "translation.fr")
+    data = Multiparallel(languages=languages, train=path, source="translation.en")
+    splits = data.load()
+    assert data.names == tuple(splits) == ("de", "fr")
+    assert (splits["fr"].train[0].source, splits["fr"].train[0].target) == ("0", "un 0")
+    assert data.alone("fr").load() == splits["fr"]
+    said = r"no column 'de' and 'fr'.*; name yours with --set 'data.languages=\[translation.de, translation.fr\]'"
+    with pytest.raises(InputError, match=said):
+        Multiparallel(languages=("de", "fr"), train=path, source="translation.en").load()

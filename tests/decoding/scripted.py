@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.nn.decoders import Decoder, State
 from regard.nn.output import Output
-from regard.text.special import END
+from regard.text.kinds import END
 
 Text = tuple[int, ...]
 Script = Callable[[int, Text], list[float]]

@@ -8,7 +8,7 @@ import torch
 from regard.decoding import Beam, greedy, sample
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.sampling import Sampler
-from regard.text.special import END, PAD, START
+from regard.text.kinds import END, PAD, START
 from tests.decoding.scripted import NO, Language, Scripted, Text, sources
 
 LANGUAGE = Language((1, 4, 5, 6), 11, 3)
@@ -60,7 +60,7 @@ def test_they_take_no_place_of_a_beam():
     assert [[each.tokens for each in row] for row in found] == [[each.tokens for each in row] for row in plain]
 
 
-def test_row_52_nothing_else_is_possible():
+def test_nothing_else_is_possible():
     def script(row: int, text: Text) -> list[float]:
         return [1.0, NO, 0.5, *[NO] * 4] if row == 1 and len(text) == 2 else [NO] * 4 + [1.0, 0.5, NO]
 

@@ -7,7 +7,7 @@ from torch import nn
 from regard.attention.memory import Memory
 from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy
 from regard.nn.decoders import Decoder
-from regard.text.special import END
+from regard.text.kinds import END
 from tests.laws import cases
 
 LIMIT = 7

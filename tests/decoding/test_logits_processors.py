@@ -7,7 +7,7 @@ from regard.decoding import Beam, ConstrainedBeam, Hypothesis, NoRepeat, Prefix,
 from regard.decoding.beam import missing
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.search import Search
-from regard.text.special import END
+from regard.text.kinds import END
 from tests.decoding.scripted import Language, Scripted, Text, sources, spell
 from tests.decoding.test_beam import assert_same, expected
 
@@ -113,10 +113,6 @@ def test_what_of_a_phrase_is_missing(text: Text, phrase: Text, left: Text):
     [
         (lambda: NoRepeat(0), "no_repeat is 0; it must be at least 1"),
         (lambda: ConstrainedBeam(4, phrases=[[()]]), "a phrase is empty"),
-        (
-            lambda: DecodingConstraints(1, ((4, 5),), (((6, 6),),)).check([9, 4]),
-            "need 5 tokens with the end of the text, more than the limit of 4",
-        ),
     ],
 )
 def test_what_cannot_be(made, said: str):

@@ -8,7 +8,7 @@ from regard.decoding import LengthPenalty, greedy, sample
 from regard.decoding.processors import Prefix
 from regard.decoding.sampling import Sampler
 from regard.decoding.streaming import StepOptions, stream
-from regard.text.special import END, START
+from regard.text.kinds import END, START
 from tests.decoding.scripted import Language, Scripted, sources
 from tests.decoding.test_laws import LIMIT, NAMES, encoded, prepared
 

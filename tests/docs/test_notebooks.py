@@ -25,7 +25,7 @@ def read(made: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_row_58_a_notebook_of_a_page_runs_and_a_view_shows_itself():
+def test_a_notebook_of_a_page_runs_and_a_view_shows_itself():
     """From its first cell to its last; what is drawn is there, and a view is a frame, a picture and a text."""
     pytest.importorskip("ipykernel")
     pytest.importorskip("nbclient")

@@ -1,5 +1,6 @@
-"""The parts of the site that are made by code: the live page, the public names; and the citation's version."""
+"""What is made by code, or said of code, on pages: the live page, names, flows, one text, formulas, combinations."""
 
+import inspect
 import json
 import re
 import tomllib
@@ -7,11 +8,18 @@ from pathlib import Path
 
 import pytest
 import yaml
+from docutils import nodes
+from sphinx.errors import ExtensionError
 
 from benchmarks.report import RESULTS
-from docs.making import aims, experiments, live, names
+from docs.making import aims, combinations, experiments, live, names
+from docs.making.formulas import drawn as draw_formula
+from docs.making.pages import blocks
+from regard.attention import align, history, scores
 from regard.experiments import EXPERIMENTS
-from tests.code.tree import ROOT
+from regard.models.catalog import CAPTIONERS, CLASSIFIERS, LANGUAGE_MODELS, MODELS
+from tests.code import travel
+from tests.code.tree import ROOT, SOURCE
 
 
 def test_the_live_page_loads_nothing_from_elsewhere():
@@ -63,3 +71,85 @@ def test_the_page_of_an_experiment_shows_its_picture_and_command(path: Path):
     assert f"regard experiment {name}" in text
     assert name in EXPERIMENTS
     assert text.startswith(f"# {name[0].upper()}")
+
+
+ELSEWHERE = dict.fromkeys(
+    ("PretrainedConfig", "PretrainedLanguageModel", "PretrainedSeq2Seq", "PretrainedClassifier"),
+    "a model of transformers has the flow of its own architecture",
+)
+"""Models without a picture, and why."""
+NAMED = re.compile(r'^class (\w+Config)\b[^\n]*\n(?:(?!^class ).*\n)*?    name: Literal\["', re.MULTILINE)
+"""What tasks with one model, or with models of their own, have: a class of sizes with a name."""
+
+
+def test_the_page_of_flows_has_every_model():
+    code = "\n".join(block.code for block in blocks((ROOT / "docs/guide/flows.md").read_text(encoding="utf-8")))
+    tables = (MODELS, CAPTIONERS, LANGUAGE_MODELS, CLASSIFIERS)
+    models = {home.partition(":")[2] for table in tables for home in map(str, table.locations.values())}
+    sources = (path.read_text(encoding="utf-8") for path in sorted((ROOT / "src/regard/models").glob("*.py")))
+    models |= {name for source in sources for name in NAMED.findall(source)} | {"BertSpans", "OneToMany"}
+    assert {"Transformer", "BertClassifier", "FlatConfig", "ActingSnailConfig", "VitConfig"} <= models
+    assert {name for name in models if f"{name}(" not in code} == set(ELSEWHERE)
+
+
+FOLLOWED = ROOT / "docs" / "guide" / "one-text.md"
+ROW = re.compile(r"^\| `([\w/]+\.py)` \|", re.M)
+
+
+def test_the_page_names_what_is_entered():
+    named = ROW.findall(FOLLOWED.read_text(encoding="utf-8"))
+    entered = travel.predict().files
+    assert len(named) > 20
+    assert [name for name in named if name not in entered] == []
+    assert len(named) == len(set(named))
+
+
+def test_other_paths_exist():
+    paths = re.findall(r"`([\w/]+\.py)`", FOLLOWED.read_text(encoding="utf-8"))
+    assert [path for path in paths if not (SOURCE / path).is_file()] == []
+
+
+def test_a_formula_is_mathml():
+    line = draw_formula(nodes.math("", r"\frac{q \cdot k}{\sqrt d}"), block=False)
+    assert line.startswith("<math")
+    assert "<mfrac>" in line
+    assert 'display="block"' not in line
+    assert 'display="block"' in draw_formula(nodes.math_block("", "a_i"), block=True)
+
+
+def test_an_unknown_command_names_its_place():
+    node = nodes.math("", r"\unheardof x")
+    node.source, node.line = "page.md", 7
+    with pytest.raises(ExtensionError, match=r"page\.md:7: .*unheardof"):
+        draw_formula(node, block=False)
+
+
+MEMORY = (ROOT / "docs/guide/memory-and-lookup.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("made", [combinations.combinations, combinations.run_files])
+@pytest.mark.slow
+def test_the_page_has_the_table(made):
+    assert f"\n\n{made()}\n\n" in MEMORY, "put what `python -m docs.making.combinations` prints into the page"
+
+
+@pytest.mark.parametrize(
+    ("module", "base", "tried"),
+    [
+        (scores, scores.Score, combinations.SCORES),
+        (align, align.Align, combinations.ALIGNMENTS),
+        (history, history.History, combinations.HISTORIES),
+    ],
+)
+def test_all_that_there_are_are_tried(module, base: type, tried: dict):
+    classes = [each for _, each in inspect.getmembers(module, inspect.isclass) if issubclass(each, base)]
+    missing = {each.__name__ for each in classes if not inspect.isabstract(each) and each not in tried}
+    assert not missing, f"docs/making/combinations.py has no row for {missing}"
+    assert set(tried) <= set(classes)
+
+
+def test_every_model_of_a_run_file_is_named_with_a_reason():
+    missing = {*MODELS, *CAPTIONERS, "pointer-network"} - {*combinations.REASONS, "pretrained"}
+    assert not missing, f"docs/making/combinations.py has no reason for {missing}"
+    rows = combinations.run_files().splitlines()[2:]
+    assert {row.split("`")[1] for row in rows} == set(combinations.REASONS)

@@ -1,29 +1,40 @@
 """Experiments that measure without training, whole; those that train, by their parts; and the command."""
 
+import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.cli.main import main
+from regard.data.generated.pairs import Order
+from regard.data.pairs import Pair
 from regard.errors import InputError
-from regard.experiments import EXPERIMENTS, learning, lengths, structure
-from regard.experiments.learning import measure_softmax
+from regard.experiments import EXPERIMENTS, cost, learning, lengths, structure
+from regard.experiments.cost import MECHANISMS, Sizes, Work, make_step, peak_bytes
+from regard.experiments.learning import COMPARED_SCORES, TASKS, languages, measure_softmax
+from regard.experiments.lengths import PROPERTIES, check_properties, list_encodings, score_lengths
 from regard.experiments.sweep import Finding, Setting
-from regard.nn.encoder_decoder import Encoder, EncoderDecoder
+from regard.nn.decoders import Encoder, EncoderDecoder
 from regard.pictures.chart import Chart
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.load import load
+from regard.runs.recipes import path_of
 from regard.tasks.prediction import GeneratedText
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from regard.text.special import END
+from regard.text.kinds import END
 from tests.cli.command import finish, start, tiny
 from tests.decoding.scripted import Scripted, Text
 
@@ -61,7 +72,7 @@ def test_attention_tells_far_positions_of_a_loss(tmp_path: Path):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    options = tiny(model__width="16", model__hidden="8", model__heads="2", training__steps="30")
+    options = tiny(model__width="16", model__hidden="8", model__heads="2", training__steps="2")
     code, _, errors = finish(start("train", "dates-transformer", "--out", str(folder), *options))
     assert code == 0, errors
     return folder
@@ -209,9 +220,9 @@ def test_letters_are_right_at_their_place_alone(rows: Seq2SeqRun, monkeypatch: p
     change = str
     assert lengths.score_lengths(rows, "copy", [1, 7], 3) == [100, 100]
     change = lambda text: text[:7]  # noqa: E731  # 4 of 8 letters
-    assert lengths.score_length(rows, "copy", 8, 5) == 50
+    assert lengths.score_lengths(rows, "copy", [8], 5) == [50]
     change = lambda text: ""  # noqa: E731
-    assert lengths.score_length(rows, "copy", 8, 5) == 0
+    assert lengths.score_lengths(rows, "copy", [8], 5) == [0]
 
 
 def test_vectors_of_one_sense_are_nearer():
@@ -231,6 +242,7 @@ def test_sentences_have_their_word_and_its_subject_alone():
         assert meant < set(structure.WORDS[word])
 
 
+@pytest.mark.slow
 def test_senses_are_measured_in_each_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     elmo = "model={name: elmo, characters: 12, filters: [[2, 3]], projection: 5, cell: 7, softmax: {kind: full}}"
     bert = (
@@ -251,3 +263,238 @@ def test_a_word_is_given_the_weights_of_the_step_before_or_after():
     assert structure.shift_rows(weights, 0).tolist() == weights.tolist()
     assert structure.shift_rows(weights, 1).tolist() == [[0, 0], [1, 2], [3, 4]]
     assert structure.shift_rows(weights, -1).tolist() == [[3, 4], [5, 6], [0, 0]]
+
+
+def test_shares_of_sentences_together_are_those_of_each_alone(trained: Path):
+    """The shares of what heads read, by kind of key, against a count by hand."""
+    run = load(trained, task=Seq2SeqRun)
+    pairs = [Pair("May 9, 2018", "2018-05-09", "a"), Pair("thu 3 march 2016", "2016-03-03", "b")]
+    together, one, other = (structure.measure_heads(run, some) for some in (pairs, pairs[:1], pairs[1:]))
+    sizes = [len(pair.source) + 1 for pair in pairs]
+    for (name, kind), shares in together.items():
+        first, second = sizes if name.startswith("encoder") else (1, 1)  # targets are as long as each other
+        wanted = (first * one[name, kind] + second * other[name, kind]) / (first + second)
+        torch.testing.assert_close(shares, wanted)
+    names = {name for name, _ in together}
+    assert {"encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"} <= names
+    for name in names:
+        torch.testing.assert_close(sum(together[name, kind] for kind in structure.CHARACTER_KINDS), torch.ones(2))
+        assert ((name, "itself") in together) == name.endswith("self_attention")
+
+
+def test_shares_are_those_of_the_weights(monkeypatch: pytest.MonkeyPatch):
+    """Of a head that attends to the position before, in a text whose last position is its end."""
+    weights = torch.diag(torch.ones(3), -1)
+    weights[0, 0] = 1.0
+    maps = {"encoder.0.self_attention": weights[None, None]}
+    monkeypatch.setattr("regard.experiments.structure.record", lambda model: nullcontext(maps))
+    monkeypatch.setattr("regard.experiments.structure.encode_pairs", lambda *given: [([5, 6, 7], [5])])
+    tokenizers = SimpleNamespace(source_pieces=lambda *given: ["7", "m", "·"], target_pieces=lambda *given: ["7"])
+    run: Any = SimpleNamespace(model=lambda *given: None, tokenizers=tokenizers, config=None)
+    shares = {kind: float(share) for (_, kind), share in structure.measure_heads(run, [Pair("7m.", "7", "a")]).items()}
+    expected = {"letters": 0.25, "digits": 0.5, "marks": 0.25, "start or end": 0.0}
+    assert shares == expected | {"the one before": 0.75, "itself": 0.25, "the one after": 0.0}
+
+
+MISSING = {
+    "none": {"unique"},
+    "fraction of the length": {"same offsets"},
+    "integers": {"bounded"},
+    "sinusoidal": set(),
+    "learned": {"any length"},
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_each_encoding_lacks_what_it_lacks(name: str):
+    has = check_properties(list_encodings()[name])
+    assert tuple(has) == PROPERTIES
+    assert {each for each in PROPERTIES if not has[each]} == MISSING[name]
+
+
+def test_all_encodings_are_compared():
+    assert set(list_encodings()) == set(MISSING)
+
+
+def test_both_scores_meet_both_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    trained = {}
+
+    def train(self: Setting, recipe: str, name: str, given: list[str]) -> dict[str, float]:
+        trained[name] = run_file.read(path_of(recipe), given)
+        return {"test/exact-match": trained[name].training.steps / 10, "seconds": 1.0}
+
+    monkeypatch.setattr(Setting, "train", train)
+    finding = languages(Setting(tmp_path))
+    assert len(finding.rows) == len(trained) == len(TASKS) * len(COMPARED_SCORES) * 3
+    assert {(row[0], row[1]) for row in finding.rows} == {(task, score) for task in TASKS for score in COMPARED_SCORES}
+    assert all(row[3] == row[2] / 10 for row in finding.rows)
+    models = [config.model for config in trained.values()]
+    sizes = {(model.name, model.width, model.embedding, model.layers, model.dropout) for model in models}
+    assert sizes == {("luong", 128, 64, 1, 0.0)}
+    assert {config.model.score for config in trained.values()} == set(COMPARED_SCORES)
+
+
+SMALL = Sizes(batch=3, length=64, width=10, heads=2)
+
+
+def test_an_exponent_is_the_power_of_the_largest_sizes():
+    sizes = [3, 5, 7, 11, 13]
+    assert cost.fit_exponent(sizes, [17.0 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+    assert cost.fit_exponent(sizes, [1e9, 1e9, 49, 121, 169]) == pytest.approx(2)
+
+
+def test_terms_are_counted_and_written():
+    sizes = Sizes(batch=2, length=5, width=21, heads=3)
+    assert sizes.count({"BNND": 2, "BNDK": 3}) == 2 * 2 * 5 * 5 * 21 + 3 * 2 * 5 * 21 * 21 / 3
+    assert sizes.count({"W": 1}) == 5  # no more keys than there are
+    assert replace(sizes, length=99).count({"W": 1}) == 17
+    assert cost.format_terms({"BNND": 2, "BNDK": 3}) == "BN²D + BNDK"
+
+
+def test_the_peak_is_of_the_tensors_alive_at_once():
+    given = torch.ones(1000)
+
+    def call() -> Tensor:
+        first = given + 1
+        second = first * 2
+        del first
+        return torch.cat([second, second[:500]])[5:]
+
+    assert peak_bytes(call) == 4 * (1000 + 1500)
+    assert peak_bytes(lambda: given[:500].view(5, 100)) == 0
+    assert peak_bytes(lambda: given.exp_()) == 0
+
+
+def test_the_peak_sees_the_backward_pass():
+    given = torch.ones(1000, requires_grad=True)
+    work = Work(lambda: given.exp().sin(), torch.nn.Identity(), [given])
+    assert peak_bytes(make_step(work)) == 4 * 1000 * 4  # both results, the cosine of one, and the first gradient
+
+
+@pytest.mark.parametrize("name", ["dot, weights kept", "additive, plain", "location"])
+@pytest.mark.parametrize(("by", "values"), [("batch", (3, 5, 7)), ("length", (64, 96, 128)), ("heads", (1, 2, 5))])
+def test_memory_of_the_plain_forms_grows_as_it_should(name: str, by: str, values: tuple[int, ...]):
+    sizes = [replace(SMALL, **{by: value}) for value in values]
+    calls = [make_step(MECHANISMS[name].make(each)) for each in sizes]
+    theory = cost.fit_exponent(values, [each.count(MECHANISMS[name].stored) for each in sizes])
+    assert cost.fit_exponent(values, [peak_bytes(call) for call in calls]) == pytest.approx(theory, abs=0.15)
+
+
+def test_every_mechanism_has_its_row_and_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cost, "LENGTHS", (8, 12, 16))
+    durations = itertools.count(1)
+    monkeypatch.setattr(cost, "time_call", lambda call, seconds: float(next(durations)))
+    finding = cost.cost(Setting(tmp_path))
+    time, memory = finding.charts
+    assert isinstance(time, Chart)
+    assert isinstance(memory, Chart)
+    assert [row[0] for row in finding.rows] == [*time.lines] == [*memory.lines] == [*MECHANISMS]
+    dot = dict(zip(cost.COLUMNS, finding.rows[0], strict=True))
+    assert time.lines["dot"] == [(8.0, 1e3), (12.0, 2e3), (16.0, 3e3)]
+    assert dot["time, measured"] == pytest.approx(cost.fit_exponent([8, 12, 16], [1, 2, 3]), abs=0.01)
+    assert (dot["at"], dot["ms"], dot["MB"]) == (16, 3e3, memory.lines["dot"][-1][1])
+
+
+def test_sizes_that_would_not_fit_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cost, "LENGTHS", (8, 12, 16, 2**20))
+    monkeypatch.setattr(cost, "MECHANISMS", {"additive": MECHANISMS["additive"]})
+    monkeypatch.setattr(cost, "time_call", lambda call, seconds: 1.0)
+    [row] = cost.cost(Setting(tmp_path)).rows
+    assert dict(zip(cost.COLUMNS, row, strict=True))["at"] == 16
+
+
+FEW = [
+    *("data.train=60", "data.valid=5", "data.test=5", "metrics=[exact-match]"),
+    *("training.steps=2", "training.batch_tokens=300", "training.warmup=1", "training.threads=1", "search.beam=1"),
+]
+LUONG = "model={{name: luong, embedding: 3, width: {width}, layers: 1}}"
+TRANSFORMER = "model={{name: transformer, layers: 1, width: 6, hidden: 5, heads: 2, shared: false{more}}}"
+
+
+def of_two_rows(run: Seq2SeqRun, order: Order, lengths: Sequence[int]) -> list[float]:
+    """For each length, in place of so many as are asked for."""
+    return score_lengths(run, order, lengths, 2)
+
+
+@pytest.fixture
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
+    """One that trains little, and asks of two rows of letters how right they are."""
+    train = Setting.train
+    monkeypatch.setattr(Setting, "train", lambda self, recipe, name, given: train(self, recipe, name, [*given, *FEW]))
+    monkeypatch.setattr(lengths, "score_lengths", of_two_rows)
+    return Setting(tmp_path / "new")
+
+
+def written(finding: Finding, folder: Path) -> None:
+    """Each row has every column, shares are between 0 and 100, and the table and the picture are there."""
+    for row in finding.rows:
+        assert len(row) == len(finding.columns)
+        shares = [cell for name, cell in zip(finding.columns, row, strict=True) if name.endswith(", %") and cell != ""]
+        assert all(0 <= share <= 100 for share in shares)
+    assert all(path.stat().st_size for path in finding.write(folder, "x"))
+
+
+@pytest.mark.slow
+def test_alignment(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    guided = [TRANSFORMER.format(more=""), "attention_losses.guided=0.3"]
+    hard = [LUONG.format(width=5), "model.align=hard", "attention_losses.draw_entropy=0.05"]
+    monkeypatch.setattr(structure, "ALIGNERS", {"Luong, hard": hard, "Transformer, guided": guided})
+    finding = EXPERIMENTS["alignment"](setting)
+    names = [row[0] for row in finding.rows]
+    assert sorted(set(names)) == ["Luong, hard", "Transformer, guided"]
+    assert names == sorted(names)
+    assert len(names) == len({row[:2] for row in finding.rows}) >= 4
+    written(finding, tmp_path)
+
+
+@pytest.mark.slow
+def test_variants(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(learning, "STEPS", (1, 2))
+    for table, names in (("SCORES", ("dot", "location")), ("ALIGNS", ("softmax", "hard"))):
+        monkeypatch.setattr(learning, table, {name: getattr(learning, table)[name] for name in names})
+    finding = EXPERIMENTS["variants"](setting)
+    wanted = [("score", "dot"), ("score", "location"), ("align", "hard")]
+    assert [row[:3] for row in finding.rows] == [(*each, count) for each in wanted for count in (1, 2)]
+    written(finding, tmp_path)
+
+
+@pytest.mark.slow
+def test_positions(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    models = {
+        "learned": [TRANSFORMER.format(more=", positions: learned, max_length: 64")],
+        "LSTM, monotonic attention": [LUONG.format(width=5), "model.align=monotonic"],
+    }
+    monkeypatch.setattr(lengths, "POSITION_MODELS", models)
+    finding = EXPERIMENTS["positions"](setting)
+    rows = {row[0]: row[1:] for row in finding.rows}
+    assert set(models) <= set(rows)
+    assert all(rows[name][-1] != "" for name in models)
+    written(finding, tmp_path)
+
+
+@pytest.mark.slow
+def test_heads(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    train = setting.train
+    small = [TRANSFORMER.format(more="")]
+    monkeypatch.setattr(Setting, "train", lambda self, recipe, name, given: train(recipe, name, [*given, *small]))
+    finding = EXPERIMENTS["heads"](setting)
+    attentions = "encoder.layers.0.self", "decoder.layers.0.self", "decoder.layers.0.cross"
+    assert [row[:2] for row in finding.rows] == [(f"{name}_attention", head) for name in attentions for head in (0, 1)]
+    written(finding, tmp_path)
+
+
+@pytest.mark.slow
+def test_teacher_forcing(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    ways = {"scheduled sampling": (*learning.WAYS["scheduled sampling"], LUONG.format(width=5))}
+    monkeypatch.setattr(learning, "WAYS", ways)
+    finding = EXPERIMENTS["teacher-forcing"](setting)
+    assert [row[:2] for row in finding.rows] == [("scheduled sampling", count) for count in (100, 200, 400, 600)]
+    written(finding, tmp_path)
+
+
+@pytest.mark.slow
+def test_bottleneck(setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(lengths, "WIDTHS", (4, 6))
+    finding = EXPERIMENTS["bottleneck"](setting)
+    assert [row[:2] for row in finding.rows] == [(name, width) for name in lengths.DECODERS for width in (4, 6)]
+    written(finding, tmp_path)

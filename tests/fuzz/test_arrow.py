@@ -9,11 +9,11 @@ import pytest
 READ = """
 import random, sys
 from pathlib import Path
-from regard.data.arrow_tables import read_arrow, read_parquet
+from regard.data.tables import Tabular
 from regard.errors import InputError
 
 path, source = sys.argv[1], random.Random(int(sys.argv[2]))
-read = read_parquet if path.endswith("parquet") else read_arrow
+columns = {"text": "text", "label": "label"}
 whole = Path(path).read_bytes()
 for number in range(int(sys.argv[3])):
     content = bytearray(whole)
@@ -21,7 +21,7 @@ for number in range(int(sys.argv[3])):
         content[source.randrange(len(content))] = source.randrange(256)
     Path(path).write_bytes(content)
     try:
-        list(read(path, ("text", "label"), skip_bad=True, numbers=("label",)))
+        list(Tabular(skip_bad=True).stream_rows(path, columns, numbers=("label",)))
     except InputError:
         continue
 """

@@ -13,12 +13,11 @@ pytest.importorskip("transformers")
 from regard.hub.generation import read_generation
 from regard.hub.importing import read_source
 from regard.hub.sentencepiece import read_sides
-from regard.models.published import check_weights, read_tokenizer
+from regard.models.published import check_weights, convert_tokenizer, load_part
 from regard.models.published_images import read_preparation
 from regard.storage.published_folder import PublishedFolder
 from tests.fuzz.targets import Target, attempt
-from tests.hub.published import BERTS, CONFIGURATIONS, filler, gpt2
-from tests.hub.published_images import VITS, classifier
+from tests.hub.published import BERTS, CONFIGURATIONS, VITS, classifier, filler, gpt2
 from tests.hub.translator import SIZES, marian
 
 
@@ -26,7 +25,7 @@ def read_text_model(path: Path) -> None:
     folder = PublishedFolder(path.parent)
     source = read_source(folder, "model", None)
     read_generation(folder, source.values, encodes=False)
-    read_tokenizer(folder, source.values.vocab_size)
+    convert_tokenizer(load_part(folder, "AutoTokenizer"), source.values.vocab_size, str(path))
 
 
 def read_image_model(path: Path) -> None:

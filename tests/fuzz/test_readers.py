@@ -34,7 +34,7 @@ from regard.storage import tensors
 from regard.storage.manifest import Manifest
 from regard.storage.published_folder import PublishedFolder
 from regard.tasks.options import PredictOptions
-from regard.text.special import SpecialTokens
+from regard.text.kinds import SpecialTokens
 from regard.text.tokenizer import Tokenizer
 from tests.data.tables import read_pairs
 from tests.fuzz.targets import Target, attempt

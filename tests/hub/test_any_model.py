@@ -11,16 +11,17 @@ pytest.importorskip("transformers")
 
 import torch
 import transformers
+from safetensors.torch import save_file
 
 import regard
 from regard.cli.main import main
 from regard.errors import InputError
 from regard.hub.any_model import TransformersRun, run_with_weights
 from regard.hub.open_run import open_run
-from regard.maps.lookups import Lookups, find_sinks, label_sinks, remove_keys
+from regard.maps.lookups import Lookups, find_sinks, label_sinks
+from regard.maps.reductions import Greatest
 from regard.serve.openai import Embeddings, build_openai_operations, embed
 from regard.serve.worker import Replicas
-from regard.storage.published_folder import INDEX
 from tests.hub.tiny_folders import FAMILIES, TEXT, example, picture, sound, tiny_folder
 
 SOME = ("albert", "deberta", "gpt2", "mistral", "bart", "vit", "whisper")
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # those of the library
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in SOME else [pytest.mark.slow]) for name in FAMILIES]
 )
-def test_row_86_a_page_of_every_family(name: str, tmp_path: Path):
+def test_a_page_of_every_family(name: str, tmp_path: Path):
     folder = tiny_folder(name, tmp_path / name)
     run: TransformersRun = open_run(folder)
     found = run.attribute(run.parse(example(name, tmp_path)))
@@ -67,15 +68,13 @@ def test_written_tokens_are_in_the_row_of_the_step_that_wrote_them(tmp_path: Pat
 def test_the_options_of_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder, out = str(tiny_folder("bart", tmp_path / "bart")), str(tmp_path / "page.png")
     encoder = ["--role", "encoder"]
-    cases = [["--view", "heads"], ["--map", "1", "--target", "0:3"], [*encoder, "--view", "rollout"]]
-    cases.append(["--role", "decoder", "--view", "entropy"])
+    cases = [["--map", "1", "--target", "0:3"], [*encoder, "--view", "rollout"]]
+    cases.append(["--role", "decoder", "--view", "heads"])
     for options in cases:
         assert main(["show", folder, "the old cat", "--out", out, *options]) == 0, capsys.readouterr().err
     assert main(["show", folder, "the old cat", "--out", str(tmp_path / "page.html"), *encoder]) == 0
     assert main(["show", folder, "the old cat", "--out", out, "--kind", "gradient"]) == 2
     assert "no gradient" in capsys.readouterr().err
-    assert main(["embed", folder, "the old cat"]) == 0
-    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["vector"]) == 12
 
 
 def test_a_pair_of_texts_is_joined_as_the_tokenizer_does(tmp_path: Path):
@@ -99,7 +98,7 @@ def test_sinks_are_marked_and_left_out_beside():
     weights = np.full((2, 3, 7, 7), 0.04)
     weights[..., 0] = 0.76
     assert find_sinks(weights) == {0: pytest.approx(0.76)}
-    rest = remove_keys(weights, {0: 0.76})
+    rest = label_sinks(Lookups(weights, tuple("<abcdef"), tuple("<abcdef"))).alternatives["without sinks"].weights
     assert np.allclose(rest[..., 1:], 1 / 6)
     assert not rest[..., 0].any()
     assert find_sinks(np.full((1, 3, 3), 1 / 3)) == {}  # few keys
@@ -123,34 +122,28 @@ def changed(folder: Path, **keys: Any) -> Path:
     return folder
 
 
-def test_row_86_a_model_with_its_own_code_is_refused(tmp_path: Path):
-    folder = changed(tiny_folder("bert", tmp_path / "a"), model_type="own", auto_map={"AutoModel": "modeling_own.Own"})
-    with pytest.raises(InputError, match=r"asks for code of its own .*modeling_own.*, which regard never runs"):
-        open_run(folder)
-
-
-def test_row_86_an_unknown_type_quantised_weights_and_pickles_are_refused(tmp_path: Path):
+def test_code_an_unknown_type_quantised_weights_pickles_and_sizes_are_refused(tmp_path: Path, monkeypatch):
     folder = tiny_folder("bert", tmp_path / "a")
     config = (folder / "config.json").read_text()
-    with pytest.raises(InputError, match="'own' is unknown to transformers"):
-        open_run(changed(folder, model_type="own"))
-    (folder / "config.json").write_text(config)
-    with pytest.raises(InputError, match=r"its weights are quantized"):
-        open_run(changed(folder, quantization_config={"quant_method": "gptq"}))
-    (folder / "config.json").write_text(config)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"model_type": "own", "auto_map": {"AutoModel": "modeling_own.Own"}}, r"code of its own .*modeling_own.*"),
+        ({"model_type": "own"}, "'own' is unknown to transformers"),
+        ({"quantization_config": {"quant_method": "gptq"}}, r"its weights are quantized"),
+    ]
+    for keys, message in cases:
+        with pytest.raises(InputError, match=message):
+            open_run(changed(folder, **keys))
+        (folder / "config.json").write_text(config)
+    with monkeypatch.context() as patched:
+        patched.setattr("regard.models.published.available_memory", lambda: 1000)
+        with pytest.raises(InputError, match=r"GB of memory are free"):  # before it is loaded
+            open_run(folder)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(InputError, match=r"pytorch_model.bin alone, a pickle"):
+    with pytest.raises(InputError, match="a pickle alone"):
         open_run(folder)
 
 
-def test_row_86_a_model_larger_than_the_memory_is_refused_before_it_is_loaded(tmp_path: Path):
-    folder = tiny_folder("bert", tmp_path / "a")
-    (folder / INDEX).write_text(json.dumps({"metadata": {"total_size": 10**15}, "weight_map": {}}))
-    with pytest.raises(InputError, match=r"GB of memory are free"):
-        open_run(folder)
-
-
-def test_row_86_a_tokenizer_of_another_model_is_refused(tmp_path: Path):
+def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path):
     folder, other = tiny_folder("bert", tmp_path / "a"), tiny_folder("gpt2", tmp_path / "b")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_bytes((other / name).read_bytes())
@@ -158,7 +151,7 @@ def test_row_86_a_tokenizer_of_another_model_is_refused(tmp_path: Path):
         open_run(folder)
 
 
-def test_row_86_an_input_beyond_the_positions_is_refused(tmp_path: Path):
+def test_an_input_beyond_the_positions_is_refused(tmp_path: Path):
     run = open_run(tiny_folder("gpt2", tmp_path / "a"))
     with pytest.raises(InputError, match="the text has 65 tokens, but the model has 64 positions; shorten it"):
         run.attribute(" ".join(["cat"] * 65))
@@ -166,7 +159,7 @@ def test_row_86_an_input_beyond_the_positions_is_refused(tmp_path: Path):
         run.parse(" ")
 
 
-def test_row_86_a_model_without_attention_and_missing_weights_are_refused(tmp_path: Path):
+def test_a_model_without_attention_and_missing_weights_are_refused(tmp_path: Path):
     folder = tiny_folder("gpt2", tmp_path / "a")
     sizes: dict[str, Any] = {"vocab_size": 400, "hidden_size": 12, "num_hidden_layers": 1, "state_size": 3}
     transformers.MambaForCausalLM(transformers.MambaConfig(**sizes)).save_pretrained(folder)
@@ -176,7 +169,7 @@ def test_row_86_a_model_without_attention_and_missing_weights_are_refused(tmp_pa
         open_run(changed(tiny_folder("bert", tmp_path / "b"), num_hidden_layers=3))
 
 
-def test_row_86_a_role_without_maps_is_left_out_and_named(tmp_path: Path):
+def test_a_role_without_maps_is_left_out_and_named(tmp_path: Path):
     run = open_run(tiny_folder("t5", tmp_path / "a"))
     sizes: dict[str, Any] = {"d_model": 12, "d_kv": 4, "d_ff": 7, "num_layers": 2, "num_heads": 3, "pad_token_id": 0}
     more: dict[str, Any] = {"eos_token_id": 2, "decoder_start_token_id": 0}
@@ -187,23 +180,14 @@ def test_row_86_a_role_without_maps_is_left_out_and_named(tmp_path: Path):
         run.attribute(TEXT, role="encoder")
 
 
-def test_row_56_a_text_with_too_many_weights_is_refused_with_what_fits(tmp_path: Path, monkeypatch):
+def test_a_text_with_too_many_weights_is_refused_with_what_fits(tmp_path: Path, monkeypatch):
     run = open_run(tiny_folder("bert", tmp_path / "a"))
     monkeypatch.setattr("regard.hub.any_model.MOST_WEIGHTS", 600)
     with pytest.raises(InputError, match="15 tokens, and 6 maps of them are too large to show; shorten it to 10 tok"):
         run.attribute(TEXT)
 
 
-def test_the_greatest_weights_are_a_table(tmp_path: Path):
-    folder, out = tiny_folder("bart", tmp_path / "a"), tmp_path / "top.tsv"
-    assert main(["show", str(folder), TEXT, "--role", "encoder", "--top", "2", "--out", str(out)]) == 0
-    weights = open_run(folder).attribute(TEXT, role="encoder").lookups[0].weights
-    rows = [line.split("\t") for line in out.read_text().splitlines()]
-    assert len(rows) == 1 + 2 * weights[..., 0].size
-    assert float(rows[1][-1]) == pytest.approx(weights[0, 0, 0].max(), abs=1e-6)
-
-
-def test_row_86_a_sound_of_another_rate_or_width_is_read(tmp_path: Path):
+def test_a_sound_of_another_rate_or_width_is_read(tmp_path: Path):
     run = open_run(tiny_folder("whisper", tmp_path / "a"))
     expected = run.attribute(str(sound(tmp_path / "high.wav"))).lookups[0].weights
     low = run.attribute(str(sound(tmp_path / "low.wav", 8000))).lookups[0].weights
@@ -212,7 +196,7 @@ def test_row_86_a_sound_of_another_rate_or_width_is_read(tmp_path: Path):
     np.testing.assert_allclose(run.attribute(str(wide)).lookups[0].weights, expected, atol=1e-6)
 
 
-def test_row_18_a_sound_longer_than_the_model_or_none_is_refused(tmp_path: Path):
+def test_a_sound_longer_than_the_model_or_none_is_refused(tmp_path: Path):
     run = open_run(tiny_folder("whisper", tmp_path / "a"))
     most = run.sounds.n_samples
     with pytest.raises(InputError, match=f"long.wav: .* takes at most {most // 16000}"):
@@ -255,3 +239,324 @@ def test_windows_are_no_maps_of_the_whole():
     sizes: dict[str, Any] = {"image_size": 16, "patch_size": 2, "embed_dim": 12, "depths": [1], "num_heads": [3]}
     swin = transformers.SwinModel(transformers.SwinConfig(**sizes, window_size=4)).eval()
     assert not run_with_weights(swin, {"pixel_values": torch.randn(1, 3, 16, 16)})
+
+
+def library(folder: Path, name: str = "AutoModelForCausalLM") -> tuple[Any, Any]:
+    model = getattr(transformers, name).from_pretrained(folder).eval()
+    return model, transformers.AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mistral"])
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ({}, {"do_sample": False}),
+        ({"beam": 3, "length_penalty": 0.5}, {"num_beams": 3, "length_penalty": 0.5}),
+        ({"repetition_penalty": 1.5, "no_repeat": 2}, {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2}),
+    ],
+)
+def test_a_continuation_is_that_of_the_library(
+    name: str, options: dict[str, Any], settings: dict[str, Any], tmp_path: Path
+):
+    folder = tiny_folder(name, tmp_path / name)
+    (found,) = open_run(folder).predict(["the old cat"], tokens=7, **options)
+    model, tokenizer = library(folder)
+    inputs = tokenizer("the old cat", return_tensors="pt")
+    known = inputs["input_ids"].shape[1]
+    expected = model.generate(**inputs, max_new_tokens=7, pad_token_id=0, **settings)[0, known:].tolist()
+    assert list(found.ids) == expected
+    assert found.finished == (expected[-1] == 2)
+    whole = tokenizer.decode([*inputs["input_ids"][0], *expected], skip_special_tokens=True)
+    assert found.prompt + found.text == whole.removeprefix(" ")  # the tokenizer's own, before the first word
+
+
+def test_the_score_is_the_log_probability(tmp_path: Path):
+    folder = tiny_folder("gpt2", tmp_path / "gpt2")
+    for options in ({}, {"temperature": 1.0, "seed": 5, "n_best": 3}):
+        (found,) = open_run(folder).predict(["the old cat"], tokens=5, **options)
+        model, tokenizer = library(folder)
+        for each in (found, *found.alternatives):
+            ids = torch.tensor([[*tokenizer("the old cat")["input_ids"], *each.ids]])
+            with torch.no_grad():
+                scores = model(ids).logits[0].log_softmax(-1)[:-1].gather(1, ids[0, 1:, None])[:, 0]
+            assert each.score == pytest.approx(float(scores[-len(each.ids) :].sum()), abs=1e-3)
+    again = open_run(folder).predict(["the old cat"], tokens=5, temperature=1.0, seed=5, n_best=3)[0]
+    assert (again.ids, len(again.alternatives)) == (found.ids, 2)
+
+
+def test_generate_draws_what_new_tokens_attend_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tiny_folder("gpt2", tmp_path / "gpt2")
+    run: TransformersRun = open_run(folder)
+    (best,) = run.predict(["the old cat"], tokens=4)
+    for suffix in (".html", ".png"):
+        out = tmp_path / f"page{suffix}"
+        assert main(["generate", str(folder), "the old cat", "--tokens", "4", "--attention", str(out)]) == 0
+        assert out.stat().st_size > 1000
+        assert f"The picture is {out}." in capsys.readouterr().out
+    (written, whole) = run.attribute("the old cat", target_tokens=best.ids).lookups
+    assert written.target == run.attribute("the old cat").lookups[0].target[:4]
+    model, tokenizer = library(folder)
+    model.set_attn_implementation("eager")
+    ids = [*tokenizer("the old cat")["input_ids"], *best.ids]
+    expected = torch.cat(model(torch.tensor([ids]), output_attentions=True).attentions).detach().numpy()
+    np.testing.assert_allclose(written.weights, expected[:, :, -5:-1], atol=1e-6)
+    np.testing.assert_allclose(whole.weights, expected, atol=1e-6)
+
+
+def test_an_encoder_decoder_writes_an_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tiny_folder("bart", tmp_path / "bart")
+    out = tmp_path / "page.html"
+    assert main(["generate", str(folder), "the old cat", "--tokens", "5", "--beam", "2", "--attention", str(out)]) == 0
+    assert out.exists()
+    model, tokenizer = library(folder, "AutoModelForSeq2SeqLM")
+    inputs = tokenizer("the old cat", return_tensors="pt")
+    expected = model.generate(
+        **{key: inputs[key] for key in ("input_ids", "attention_mask")}, num_beams=2, max_new_tokens=5
+    )
+    (found,) = open_run(folder).predict(["the old cat"], tokens=5, beam=2)
+    assert list(found.ids) == expected[0, 1:].tolist()
+
+
+@pytest.mark.parametrize("name", ["bert", "vit", "whisper", "clip"])
+def test_a_vector_of_a_text_an_image_or_a_sound(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tiny_folder(name, tmp_path / name)
+    assert main(["embed", str(folder), example(name, tmp_path)]) == 0
+    vector = json.loads(capsys.readouterr().out.splitlines()[-1])["vector"]
+    run: TransformersRun = open_run(folder)
+    if run.inputs != {"text": str}:
+        content = Path(example(name, tmp_path)).read_bytes()
+        np.testing.assert_allclose(run.embed([content])[0].numpy(), vector, atol=1e-6)
+    assert len(vector) == 12
+
+
+def test_a_server_takes_the_files_of_images_and_sounds(tmp_path: Path):
+    vit: TransformersRun = open_run(tiny_folder("vit", tmp_path / "vit"))
+    whisper: TransformersRun = open_run(tiny_folder("whisper", tmp_path / "whisper"))
+    assert (vit.inputs, whisper.inputs) == ({"image": bytes}, {"audio": bytes})
+    image, audio = picture(tmp_path / "disc.png").read_bytes(), sound(tmp_path / "tone.wav").read_bytes()
+    by_path = vit.attribute(str(tmp_path / "disc.png"))
+    sent = vit.attribute(vit.example({"image": image}))
+    np.testing.assert_array_equal(sent.lookups[0].weights, by_path.lookups[0].weights)
+    heard = whisper.predict([whisper.example({"audio": audio}), str(tmp_path / "tone.wav")], tokens=4)
+    assert heard[0].ids == heard[1].ids
+    assert "predict" not in vit.supports
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--tokens", "200"], "the model has 64 positions; shorten it, or request at most"),
+        (["--seed", "3", "--tokens", "5"], "seed is for sampling; give a temperature too"),
+        (["--n-best", "3", "--tokens", "5"], "`num_return_sequences`"),
+        (["--attention", "page.txt"], "page.txt: --attention writes a picture; give a name ending in .html"),
+        (["a second", "--attention", "page.html"], "--attention draws the continuation of one prompt; give one"),
+        (["--int8"], "whose weights regard does not quantise; leave --int8 out"),
+    ],
+)
+def test_what_cannot_be_generated(arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tiny_folder("gpt2", tmp_path / "gpt2")
+    assert main(["generate", str(folder), "the old cat", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_model_that_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tiny_folder("bert", tmp_path / "bert")
+    assert main(["generate", str(folder), "the old cat"]) == 2
+    assert "continue prompts" in capsys.readouterr().err
+    with pytest.raises(InputError, match="does not predict; it can attribute"):
+        open_run(folder).predict(["the old cat"])
+
+
+TOKENS = torch.randint(5, 31, (2, 11), generator=torch.Generator().manual_seed(2))
+REAL = torch.arange(11) < torch.tensor([[11], [9]])
+ATTENTION = "layers.*.self_attn"
+
+
+@pytest.fixture
+def model() -> Any:
+    """Every head has a sink, which takes a share of its weights, and every other layer reads a window."""
+    sizes: Any = {"hidden_size": 12, "intermediate_size": 5, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 2, "head_dim": 6}
+    experts: Any = {"num_local_experts": 2, "num_experts_per_tok": 1}
+    config = transformers.GptOssConfig(vocab_size=31, num_key_value_heads=1, sliding_window=3, **sizes, **experts)
+    config._experts_implementation = "eager"  # the grouped products know no float64
+    torch.manual_seed(3)
+    model: Any = transformers.GptOssModel(config)
+    for layer in model.layers:
+        torch.nn.init.normal_(layer.self_attn.sinks)
+    return model.double().eval()
+
+
+@torch.no_grad()
+def test_maps_are_those_of_the_plain_attention(model: Any):
+    with regard.record(model, only=ATTENTION) as maps:
+        states = model(TOKENS, attention_mask=REAL.long()).last_hidden_state
+    with regard.record(model, ATTENTION, heads=[1], rows=[0, 5]) as parts:
+        model(TOKENS, attention_mask=REAL.long())
+    with regard.record(model, ATTENTION, reduce=Greatest(3)) as greatest:
+        model(TOKENS, attention_mask=REAL.long())
+    model.set_attn_implementation("eager")
+    plain = model(TOKENS, attention_mask=REAL.long(), output_attentions=True)
+    torch.testing.assert_close(states[REAL], plain.last_hidden_state[REAL])
+    rows = REAL[:, None, :, None]
+    assert len(maps) == 2
+    for (name, weights), expected in zip(maps.items(), plain.attentions, strict=True):
+        torch.testing.assert_close(weights * rows, expected * rows, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(parts[name], expected[:, [1]][:, :, [0, 5]], rtol=1e-6, atol=1e-7)
+        assert torch.equal(greatest[name], weights.topk(3, -1).values)
+
+
+def test_values_are_not_recorded(model: Any):
+    """A measure of weights and values is refused rather than answered with weights."""
+    with (
+        pytest.raises(ValueError, match=r"reports weights without values; leave measure out"),
+        regard.record(model, measure=lambda module, weights, value: weights),
+    ):
+        model(TOKENS)
+
+
+TEXTS = ["the old cat sat", "the cat\ta dog", "the old cat sat on the mat and the dog read a book", ""]
+WIDTH, LONGEST = 12, 9
+OLD, NEW = "sentence_transformers.models.", "sentence_transformers.base.modules.some."
+
+
+def sentence_folder(folder: Path, *more: str, pooling: dict[str, Any], prefix: str = OLD, **prompts: Any) -> Any:
+    """A random BERT with modules after it, and it as transformers runs it with its tokenizer."""
+    transformers = pytest.importorskip("transformers")
+    tiny_folder("bert", folder)
+    names = ["Transformer", "Pooling", *more]
+    modules = [
+        {"idx": place, "name": str(place), "path": f"{place}_{name}" if place else "", "type": prefix + name}
+        for place, name in enumerate(names)
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": LONGEST, "do_lower_case": False}))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    for place, name in enumerate(names[1:], 1):
+        (folder / f"{place}_{name}").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).base_model.eval()
+    return model, transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def dense(folder: Path, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of a Dense module, which it writes."""
+    weight, bias = torch.randn(rows, columns), torch.randn(rows)
+    save_file({"linear.weight": weight, "linear.bias": bias}, folder / "model.safetensors")
+    sizes = {"in_features": columns, "out_features": rows, "bias": True}
+    activation = {"activation_function": "torch.nn.modules.activation.Tanh"}
+    (folder / "config.json").write_text(json.dumps(sizes | activation))
+    return weight.numpy(), bias.numpy()
+
+
+@torch.no_grad()
+def states(parts: Any, text: str) -> np.ndarray:
+    """The states of a text that is cut to `LONGEST` tokens, the last of which is [SEP]."""
+    model, tokenizer = parts
+    ids = tokenizer(text)["input_ids"]
+    ids = ids if len(ids) <= LONGEST else [*ids[: LONGEST - 1], ids[-1]]
+    return model(torch.tensor([ids])).last_hidden_state[0].numpy()
+
+
+MODES = {
+    "cls": lambda found: found[0],
+    "lasttoken": lambda found: found[-1],
+    "max": lambda found: found.max(0),
+    "mean": lambda found: found.mean(0),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_vector_of_each_mode_of_pooling(mode: str, tmp_path: Path):
+    parts = sentence_folder(tmp_path, pooling={"pooling_mode": mode, "embedding_dimension": WIDTH}, prefix=NEW)
+    expected = np.stack([MODES[mode](states(parts, text)) for text in TEXTS])
+    np.testing.assert_allclose(open_run(tmp_path).embed(TEXTS).numpy(), expected, atol=1e-5)
+
+
+def test_older_keys_join_the_modes_and_modules_follow(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Pooling of two modes, a dense layer with tanh, and a length of 1, on the command line."""
+    pooling = {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}
+    parts = sentence_folder(tmp_path, "Dense", "Dropout", "Normalize", pooling=pooling)
+    weight, bias = dense(tmp_path / "2_Dense", 7, 2 * WIDTH)
+    assert main(["embed", str(tmp_path), *TEXTS]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for line, text in zip(lines, TEXTS, strict=True):
+        found = states(parts, text)
+        mapped = np.tanh(weight @ np.concatenate([found[0], found.mean(0)]) + bias)
+        np.testing.assert_allclose(line["vector"], mapped / np.linalg.norm(mapped), atol=1e-5)
+
+
+def test_a_prompt_precedes_a_text(tmp_path: Path):
+    pooling = {"pooling_mode": "mean", "include_prompt": True}
+    prompts = {"query": "the cat ", "document": ""}
+    parts = sentence_folder(tmp_path, pooling=pooling, prompts=prompts, default_prompt_name="query")
+    run = open_run(tmp_path)
+    expected = states(parts, "the cat sat on").mean(0)
+    for found in (run.embed(["sat on"]), run.embed(["sat on"], prompt="query")):
+        np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-5)
+    plain = states(parts, "sat on").mean(0)
+    np.testing.assert_allclose(run.embed(["sat on"], prompt="document")[0].numpy(), plain, atol=1e-5)
+    with pytest.raises(InputError, match="prompt is 'passage'; the model's prompts are: query, document"):
+        run.embed(["sat on"], prompt="passage")
+    with pytest.raises(InputError, match="leave --prompt or --pool out"):
+        run.embed(["sat on"], prompt="query", pool="mean")
+
+
+def test_a_pool_of_ones_own_leaves_the_modules_out(tmp_path: Path):
+    parts = sentence_folder(tmp_path, "Normalize", pooling={"pooling_mode": "mean"})
+    expected = states(parts, TEXTS[0])
+    found = open_run(tmp_path)
+    np.testing.assert_allclose(found.embed(TEXTS[:1], pool="first")[0].numpy(), expected[0], atol=1e-5)
+    assert float(found.embed(TEXTS[:1])[0].norm()) == pytest.approx(1.0, abs=1e-6)
+
+
+def change(folder: Path, name: str, **values: Any) -> None:
+    path = folder / name
+    path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | values))
+
+
+def modules(folder: Path, place: int, **values: Any) -> None:
+    found = json.loads((folder / "modules.json").read_text())
+    found[place] |= values
+    (folder / "modules.json").write_text(json.dumps(found))
+
+
+WRONG = {
+    "a module of its own": (lambda at: modules(at, 2, type="mine.Head"), "'mine.Head' needs code of its own"),
+    "another first module": (lambda at: modules(at, 0, type=OLD + "CLIPModel"), "has the modules CLIPModel, Pooling"),
+    "another last module": (lambda at: modules(at, 2, type=OLD + "LSTM"), "Pooling, LSTM; regard computes"),
+    "a path outside": (lambda at: modules(at, 2, path="../other"), "other"),
+    "no list": (lambda at: (at / "modules.json").write_text("{}"), "expected a JSON list, found dict"),
+    "another mode": (lambda at: change(at, "1_Pooling/config.json", pooling_mode="median"), "pooling_mode is 'median'"),
+    "no prompt": (lambda at: change(at, "1_Pooling/config.json", include_prompt=False), "include_prompt is False"),
+    "another old mode": (
+        lambda at: change(at, "1_Pooling/config.json", pooling_mode_weightedmean_tokens=True),
+        "pooling_mode_weightedmean_tokens is True",
+    ),
+    "another activation": (
+        lambda at: change(at, "2_Dense/config.json", activation_function="mine.Swish"),
+        "activation_function is 'mine.Swish'; regard computes torch.nn",
+    ),
+    "another task": (
+        lambda at: change(at, "sentence_bert_config.json", transformer_task="fill-mask"),
+        "transformer_task is 'fill-mask'",
+    ),
+    "no weights": (lambda at: (at / "2_Dense" / "model.safetensors").unlink(), "2_Dense: has no model.safetensors"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_folder_that_regard_does_not_compute_is_refused(case: str, tmp_path: Path):
+    sentence_folder(tmp_path, "Dense", pooling={"pooling_mode": "mean"})
+    dense(tmp_path / "2_Dense", 7, WIDTH)
+    spoil, message = WRONG[case]
+    spoil(tmp_path)
+    with pytest.raises(InputError, match=message):
+        open_run(tmp_path).embed(TEXTS)
+
+
+def test_a_prompt_of_a_run_without_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("transformers")
+    tiny_folder("bert", tmp_path)
+    assert main(["embed", str(tmp_path), "the cat", "--prompt", "query"]) == 2
+    assert "has no prompt for such a vector" in capsys.readouterr().err

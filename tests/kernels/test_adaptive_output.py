@@ -6,9 +6,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.models.language_model import AdaptiveSoftmax
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.layers import TokenEmbedding
 from regard.nn.output import AdaptiveOutput, CopyFeatures, CopyOutput, Output
-from regard.text.special import IGNORED
+from regard.text.kinds import IGNORED
 
 VOCABULARY, WIDTH, CUTOFFS = 13, 5, (4, 9)
 TARGETS = torch.tensor([[1, 3, 4, 8], [9, 12, IGNORED, IGNORED]])
@@ -59,23 +59,6 @@ def test_likelihoods_have_a_gradient_by_row(output: Output):
     wanted = output(given[rows]).log_softmax(-1)[rows, targets]
     torch.testing.assert_close(output.log_prob(given[rows], targets), wanted)
     assert torch.autograd.gradcheck(lambda x: output.log_prob(x[rows], targets), given)
-
-
-def test_without_cutoffs_inside_the_vocabulary_it_is_a_full_softmax():
-    output, given = layer((13, 40)), features()
-    full = Output(WIDTH, VOCABULARY).double()
-    full.load_state_dict(output.state_dict())
-    torch.testing.assert_close(output(given), full(given).log_softmax(-1))
-    torch.testing.assert_close(output.loss(given, TARGETS), full.loss(given, TARGETS))
-
-
-def test_it_is_tied_and_trains_every_word():
-    embedding = TokenEmbedding(VOCABULARY, WIDTH).double()
-    output = layer(tied=embedding)
-    output.loss(features(), TARGETS)[0].backward()
-    assert output.weight is embedding.table.weight
-    assert embedding.table.weight.grad is not None
-    assert embedding.table.weight.grad.any(1).all()
 
 
 def test_words_may_be_copied_beside_it():

@@ -1,13 +1,24 @@
-"""The chunked cross-entropy against the plain one: value and every gradient."""
+"""The chunked cross-entropy against the plain one; sampled softmax: samples, their correction, estimates."""
+
+import math
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard.kernels import cross_entropy as kernel
-from regard.kernels.cross_entropy import cross_entropy, cross_entropy_reference
+from regard.kernels.cross_entropy import cross_entropy, estimate_cross_entropy, log_uniform, sample_ids
+from regard.nn.output import SampledOutput
+from regard.text.kinds import IGNORED
 
 WIDTH, VOCABULARY = 5, 13
+
+
+def cross_entropy_reference(features, weight, bias, targets, smoothing=0.0):
+    """It stores all logits."""
+    logits = functional.linear(features, weight, bias)
+    return functional.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
 
 
 def inputs(rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -36,15 +47,6 @@ def test_equals_the_plain_form(rows: int, chunk: int, smoothing: float, monkeypa
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-12, atol=1e-12)
 
 
-def test_by_hand():
-    """Logits ln 1, ln 2, ln 5 of the target with 1/8: ln 8, smoothed with the mean of ln 8, ln 4 and ln 8/5."""
-    logits = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()
-    given = torch.zeros(1, 1).double(), torch.zeros(3, 1).double(), logits, torch.tensor([0])
-    assert cross_entropy(*given)[0].item() == pytest.approx(2.0794415416798357)
-    mean = torch.tensor([8.0, 4.0, 1.6]).double().log().mean().item()
-    assert cross_entropy(*given, 0.3)[0].item() == pytest.approx(0.7 * 2.0794415416798357 + 0.3 * mean)
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_gradcheck(smoothing: float, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kernel, "CHUNK", 2)
@@ -59,16 +61,6 @@ def test_a_second_gradient_is_refused():
     (gradient,) = torch.autograd.grad(cross_entropy(*given)[0].square(), given[0], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.sum().backward()
-
-
-def test_inputs_stay_as_they_are_and_large_logits_do_not_overflow():
-    given = inputs(7, torch.float32)
-    before = [each.detach().clone() for each in given]
-    loss, _ = cross_entropy(given[0] * 1e4, given[1], given[2], given[3])
-    loss.backward()
-    assert loss.isfinite()
-    assert all(each.grad is not None and each.grad.isfinite().all() for each in given[:3])
-    torch.testing.assert_close([each.detach() for each in given], before, rtol=0, atol=0)
 
 
 def test_without_gradients():
@@ -96,3 +88,60 @@ def test_bf16_training_sums_in_full_precision(monkeypatch: pytest.MonkeyPatch):
     for got, expected in zip(*gradients, strict=True):
         assert got.dtype == expected.dtype
         torch.testing.assert_close(got, expected, rtol=2e-2, atol=2e-2 * expected.abs().max().item())
+
+
+TARGETS = torch.tensor([0, 3, 12])
+
+
+def given() -> tuple[Tensor, Tensor, Tensor]:
+    features, table = (torch.randn(rows, WIDTH, dtype=torch.float64) for rows in (3, VOCABULARY))
+    return features, table, torch.randn(VOCABULARY, dtype=torch.float64)
+
+
+def test_the_probabilities_are_those_of_what_is_drawn():
+    probabilities = log_uniform(torch.arange(VOCABULARY), VOCABULARY)
+    assert float(probabilities.sum()) == pytest.approx(1, abs=1e-12)
+    assert float(probabilities[3]) == pytest.approx(math.log(5 / 4) / math.log(14))
+    count = 200_000
+    counts = torch.bincount(sample_ids(count, VOCABULARY), minlength=VOCABULARY)
+    deviations = (counts - count * probabilities) / (count * probabilities * (1 - probabilities)).sqrt()
+    assert len(counts) == VOCABULARY
+    assert deviations.abs().max() < 4
+
+
+def test_the_expectation_of_the_exponential_is_exact():
+    """Over all words that can be drawn, one and two at a time."""
+    features, weight, bias = given()
+    exact = functional.cross_entropy(features @ weight.t() + bias, TARGETS, reduction="none")
+    likely = log_uniform(torch.arange(VOCABULARY), VOCABULARY)
+    for drawn in (torch.arange(VOCABULARY)[:, None], torch.cartesian_prod(*[torch.arange(VOCABULARY)] * 2)):
+        found = torch.stack([estimate_cross_entropy(features, weight, bias, TARGETS, each).exp() for each in drawn])
+        torch.testing.assert_close(likely[drawn].prod(1) @ found, exact.exp(), rtol=1e-12, atol=0)
+
+
+def test_many_samples_give_the_exact_loss_and_gradient():
+    features, weight, bias = (tensor.requires_grad_() for tensor in given())
+    exact = functional.cross_entropy(features @ weight.t() + bias, TARGETS, reduction="sum")
+    drawn = sample_ids(400_000, VOCABULARY)
+    estimated = estimate_cross_entropy(features, weight, bias, TARGETS, drawn).sum()
+    torch.testing.assert_close(estimated, exact, rtol=0.01, atol=0)
+    wanted, found = (torch.autograd.grad(loss, (features, weight, bias)) for loss in (exact, estimated))
+    for one, other in zip(wanted, found, strict=True):
+        torch.testing.assert_close(other, one, rtol=0.02, atol=0.02)
+
+
+def test_evaluation_is_exact_and_padding_counts_for_nothing():
+    output = SampledOutput(WIDTH, VOCABULARY, samples=7)
+    features, targets = torch.randn(2, 3, WIDTH), torch.tensor([[5, 12, IGNORED], [1, IGNORED, IGNORED]])
+    _, each = output.loss(features, targets)
+    assert (each != 0).tolist() == (targets != IGNORED).tolist()
+    total, _ = output.eval().loss(features, targets)
+    exact = functional.cross_entropy(
+        output(features).flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
+    )
+    torch.testing.assert_close(total, exact)
+
+
+def test_smoothing_is_refused():
+    with pytest.raises(ValueError, match=r"smoothing is 0\.1"):
+        SampledOutput(WIDTH, VOCABULARY, samples=7).loss(torch.randn(1, 1, WIDTH), torch.tensor([[1]]), 0.1)

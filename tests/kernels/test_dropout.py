@@ -1,13 +1,10 @@
 """Dropout from bytes: rates, means, the random state it depends on, and its gradient."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor
 
-from regard.kernels.dropout import dropout
-from regard.nn.layers import Dropout
+from regard.kernels.additive import dropout
 
 SIZE = 200_003
 
@@ -28,12 +25,6 @@ def test_the_highest_rates_leave_something():
     found = dropout(torch.ones(SIZE), 0.999)
     assert found.isfinite().all()
     assert found.unique().tolist() == [0.0, 256.0]
-
-
-def test_every_position_of_a_word_of_eight_is_as_likely():
-    """Eight bytes come out of the generator at once."""
-    zeros = (dropout(torch.ones(20_011, 8), 0.25) == 0).float().mean(0)
-    torch.testing.assert_close(zeros, torch.full((8,), 0.25), rtol=0, atol=0.02)
 
 
 def test_deterministic_in_torch_s_seed():
@@ -80,15 +71,6 @@ def test_saves_the_mask_alone():
     assert [each.shape for each in saved if each.ndim] == [states.shape]
     assert set(saved[-1].flatten().tolist()) == {0.0, 2.0}
     found.sum().backward()
-
-
-@pytest.mark.parametrize("prepare", [lambda: Dropout(0.5).eval(), lambda: Dropout(0.0), lambda: Dropout(0.0).eval()])
-def test_identity(prepare: Callable[[], Dropout]):
-    """And no number is drawn."""
-    states, before = torch.randn(3, 5), torch.get_rng_state()
-    assert prepare()(states) is states
-    assert torch.equal(torch.get_rng_state(), before)
-    assert not torch.equal(Dropout(0.5)(states), states)
 
 
 def test_as_an_operator_it_drops_the_same():

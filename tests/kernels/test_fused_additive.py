@@ -6,9 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import Attend
-from regard.attention.memory import Memory
-from regard.attention.scores import Additive
 from regard.kernels import additive as module
 from regard.kernels.additive import additive, can_fuse, library, prepare_keys, score_additive
 
@@ -169,18 +166,6 @@ def test_operators_keep_pytorch_s_rules(name: str, dtype: torch.dtype):
         "additive_gradients": [torch.randn(2, 3, 7).to(dtype).requires_grad_(), *sides],
     }
     torch.library.opcheck(getattr(torch.ops.regard, name).default, tuple(arguments[name]))
-
-
-def test_exponentials_travel_with_a_prepared_memory():
-    attend = Attend(Additive(5, 7, 11))
-    query, states = torch.randn(3, 2, 5), torch.randn(3, 13, 7)
-    prepared = attend.prepare(Memory(states, states))
-    assert prepared.exponentials is not None
-    wanted, rows = attend.read(query, prepared).context, torch.tensor([2, 0, 0])
-    assert torch.equal(attend.read(query[rows], prepared.select(rows)).context, wanted[rows])
-    grown = prepared.append(prepared.key[:, :1], states[:, :1])
-    fresh = attend.prepare(Memory(torch.cat([states, states[:, :1]], 1), grown.value))
-    torch.testing.assert_close(attend.read(query, grown).context, attend.read(query, fresh).context)
 
 
 def test_without_a_compiler_the_plain_form_serves(monkeypatch: pytest.MonkeyPatch):

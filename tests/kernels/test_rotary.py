@@ -62,15 +62,6 @@ def test_rows_with_positions_of_their_own():
 
 
 @pytest.mark.usefixtures("machine")
-@pytest.mark.parametrize("shape", [(7, 6), (3, 7, 6), (3, 0, 6), (0, 2, 7, 6)])
-def test_fewer_axes_and_none(shape: tuple[int, ...]):
-    _, angles = sample(torch.float32, 6)
-    states = torch.randn(shape)
-    assert can_use_kernel(states, angles)
-    torch.testing.assert_close(rotate_pairs(states, angles).double(), oracle(states, angles, 0), rtol=0, atol=2e-6)
-
-
-@pytest.mark.usefixtures("machine")
 def test_first_and_second_gradients():
     states, angles = sample(torch.float32, 6)
     states.requires_grad_()
@@ -80,19 +71,6 @@ def test_first_and_second_gradients():
         (first,) = torch.autograd.grad(found.pow(3).sum(), states, create_graph=True)
         both.append((found, first, *torch.autograd.grad(first.pow(2).sum(), states)))
     torch.testing.assert_close(both[0], both[1], rtol=1e-4, atol=1e-4)
-
-
-def test_threads_do_not_change_a_number():
-    states, angles = torch.randn(4, 8, 512, 64), cos_sin(torch.arange(512), 64, 10_000.0, None, torch.float32)
-    count = torch.get_num_threads()
-    try:
-        found: list[Tensor] = []
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            found.append(rotate_pairs(states, angles))
-    finally:
-        torch.set_num_threads(count)
-    assert torch.equal(*found)
 
 
 def test_transforms_and_other_types_are_plain(monkeypatch: pytest.MonkeyPatch):

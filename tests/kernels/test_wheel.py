@@ -58,7 +58,7 @@ def wheel(build: ModuleType, package: Path) -> tuple[str, list[str]]:
 
 
 def compiles(monkeypatch: pytest.MonkeyPatch, machine: tuple[Instructions, ...], symbols: bytes = SYMBOLS) -> None:
-    monkeypatch.setattr(compiler, "supported_instructions", lambda program: machine)
+    monkeypatch.setattr(compiler, "find_instructions", lambda program: machine)
     monkeypatch.setattr(compiler, "compile_library", lambda program, name, each, path: path.write_bytes(symbols))
 
 

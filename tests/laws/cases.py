@@ -2,14 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from regard.attention import Attend
-from regard.attention.align import Align
+from regard.attention.align import Align, Aligned, AlignInput, Hard, Monotonic, StraightThrough
 from regard.attention.heads import MultiHead
 from regard.attention.history import Coverage, History, LocationAware, make_attend
+from regard.attention.memory import Memory
+from regard.attention.record import record
 from regard.attention.scores import (
     Additive,
     Cosine,
@@ -29,19 +34,36 @@ from regard.models.attention import ALIGNS, AlignName
 from regard.models.bahdanau import BackwardInitialState, Bahdanau, BahdanauConfig, BahdanauDecoder, MaxoutReadout
 from regard.models.bottleneck import Bottleneck, BottleneckConfig, BottleneckDecoder
 from regard.models.captioner import FirstInputInitialState
-from regard.models.luong import Luong, LuongConfig, LuongDecoder, UnfedLuongDecoder
+from regard.models.luong import Luong, LuongConfig, LuongDecoder
 from regard.models.one_pass import OnePass, OnePassConfig, OnePassDecoder
 from regard.models.pointer_generator import PointerConfig, PointerDecoder, PointerGenerator
-from regard.models.show_attend_and_tell import DeepOutput, GatedDecoder
+from regard.models.show_attend_and_tell import DeepOutput, Gate, GatedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.decoders import Decoder, LearnedInitialState, SummaryInitialState, ZeroInitialState
-from regard.nn.embeddings import Learned, NoPositions, OpenEmbedding, Positions, Sinusoidal, TokenEmbedding
-from regard.nn.encoder_decoder import Encoder, EncoderDecoder
+from regard.nn.decoders import (
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    LearnedInitialState,
+    SummaryInitialState,
+    ZeroInitialState,
+)
 from regard.nn.encoders import RecurrentEncoder
-from regard.nn.layers import FeedForward, PostNorm, PreNorm
+from regard.nn.layers import (
+    EncoderLayer,
+    FeedForward,
+    Learned,
+    NoPositions,
+    OpenEmbedding,
+    Positions,
+    PostNorm,
+    PreNorm,
+    Sinusoidal,
+    TokenEmbedding,
+)
 from regard.nn.output import CopyOutput, Output, OutputLayer
 from regard.nn.recurrent import CellReader, GRUResetBefore, Recurrent, SequenceReader, Stack
-from regard.nn.transformer import DecoderLayer, EncoderLayer, TransformerDecoder, TransformerEncoder
+from regard.nn.transformer import DecoderLayer, TransformerDecoder, TransformerEncoder
+from regard.testing import check_decoder
 
 VOCABULARY = 13
 MAX_SOURCE = 17
@@ -134,26 +156,18 @@ def bahdanau(encoder: Encoder, start: str) -> Decoder:
     return BahdanauDecoder(embedding(), attend, stack, STARTS[start](encoder, 7), readout, Output(5, VOCABULARY))
 
 
-def luong(encoder: Encoder, start: str) -> Decoder:
-    stack = Stack("lstm", 6 + 5, 7, 2)
-    combine = nn.Linear(encoder.memory_width + 7, 5, bias=False)
-    attend = Attend(General(7, encoder.memory_width))
-    return LuongDecoder(embedding(), attend, stack, STARTS[start](encoder, 28), combine, Output(5, VOCABULARY))
+def luong(encoder: Encoder, start: str, *, input_feeding: bool = True) -> LuongDecoder:
+    config = LuongConfig(width=7, dropout=0.0, input_feeding=input_feeding)
+    decoder = LuongDecoder(embedding(), encoder, config)
+    decoder.attend = Attend(General(7, encoder.memory_width))
+    decoder.initial = STARTS[start](encoder, 28)
+    return decoder
 
 
-def unfed_luong(encoder: Encoder, start: str) -> Decoder:
-    network = Recurrent("lstm", 6, 7, 2)
-    combine = nn.Linear(encoder.memory_width + 7, 5, bias=False)
-    attend = Attend(General(7, encoder.memory_width))
-    return UnfedLuongDecoder(embedding(), attend, network, STARTS[start](encoder, 28), combine, Output(5, VOCABULARY))
-
-
-def one_pass(encoder: Encoder, start: str) -> Decoder:
-    networks = Recurrent("gru", 6, 5), Recurrent("lstm", 5 + encoder.memory_width, 7, 2)
-    starts = STARTS[start](encoder, 5), STARTS[start](encoder, 28)
-    attend = Attend(Additive(5, encoder.memory_width, 3))
-    readout = nn.Linear(5 + encoder.memory_width + 7, 4)
-    return OnePassDecoder(embedding(), networks, attend, starts, readout, Output(4, VOCABULARY))
+def one_pass(encoder: Encoder, start: str) -> OnePassDecoder:
+    decoder = OnePassDecoder(embedding(), encoder, OnePassConfig(width=6, heads=2, dropout=0.0))
+    decoder.starts = nn.ModuleList(STARTS[start](encoder, 12) for _ in range(2))
+    return decoder
 
 
 def bottleneck(encoder: Encoder, start: str) -> Decoder:
@@ -196,23 +210,17 @@ def reading_itself(align: Align, history: History | None, memory_width: int, sco
 
 
 def pointer(encoder: Encoder, start: str) -> Decoder:
-    width = encoder.memory_width
-    return PointerDecoder(
-        OpenEmbedding(VOCABULARY, 6),
-        Attend(Additive(7, width, 3, bias=True)),
-        Stack("lstm", 6 + width, 7),
-        STARTS[start](encoder, 14),
-        nn.Linear(7 + width, 5),
-        CopyOutput(Output(5, VOCABULARY)),
-        nn.Linear(7 + width + 6 + width, 1),
-    )
+    decoder = PointerDecoder(OpenEmbedding(VOCABULARY, 6), encoder, PointerConfig(width=7, attention=3))
+    decoder.initial = STARTS[start](encoder, 14)
+    return decoder
 
 
 def gated(encoder: Encoder, start: str) -> Decoder:
     width = encoder.memory_width
     stack, readout = Stack("lstm", 6 + width, 7), DeepOutput(6, 7, width)
     attend = Attend(Additive(7, width, 3))
-    return GatedDecoder(embedding(), attend, stack, STARTS[start](encoder, 14), readout, Output(6, VOCABULARY))
+    output = Output(6, VOCABULARY)
+    return GatedDecoder(embedding(), attend, stack, STARTS[start](encoder, 14), readout, output, Gate(7))
 
 
 def first_input(encoder: Encoder, start: str) -> Decoder:
@@ -225,7 +233,7 @@ def first_input(encoder: Encoder, start: str) -> Decoder:
 RECURRENT: dict[str, Callable[[Encoder, str], Decoder]] = {
     "bahdanau": bahdanau,
     "luong": luong,
-    "unfed-luong": unfed_luong,
+    "unfed-luong": partial(luong, input_feeding=False),
     "one-pass": one_pass,
     "bottleneck": bottleneck,
     "pointer": pointer,
@@ -298,3 +306,68 @@ def sentences(source_vocabulary: int = 11) -> Sentences:
     """Tokens after a sequence's end are arbitrary: nothing may depend on them."""
     tokens = torch.randint(4, source_vocabulary, (4, 7))
     return Sentences(tokens, torch.tensor([3, 7, 1, 0]), torch.randint(1, VOCABULARY, (4, 5)))
+
+
+def hold(model: EncoderDecoder) -> None:
+    """The laws of decoders, and that padding and the rest of the batch change nothing."""
+    model = model.double().eval()
+    batch = sentences()
+    check_decoder(model.decoder, model.encoder(batch.tokens, batch.lengths), length=5)
+    together = model(batch.tokens, batch.lengths, batch.target)
+    for row, length in enumerate(batch.lengths.tolist()):
+        one = slice(row, row + 1)
+        alone = model(batch.tokens[one, :length], batch.lengths[one], batch.target[one])
+        torch.testing.assert_close(alone, together[one], rtol=1e-12, atol=1e-12)
+
+
+DRAWS = torch.empty(131, dtype=torch.float64).exponential_(generator=torch.Generator().manual_seed(0))
+
+DRAWN: dict[str, Callable[[], Align]] = {
+    "hard": Hard,
+    "hard-all-soft": lambda: Hard(1.0),
+    "straight-through": StraightThrough,
+    "monotonic": lambda: Monotonic(noise=0.0),
+}
+"""Alignments that draw in training, or expect what they would draw."""
+
+
+class SameDraws(TorchFunctionMode):
+    """What is drawn for a key depends on its place alone: not on the query, the head, the sequence or the batch."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.exponential_:
+            return args[0].copy_(DRAWS[: args[0].shape[-1]])
+        return func(*args, **(kwargs or {}))
+
+
+class InTraining(Align):
+    """An alignment that is in training whatever is asked of it."""
+
+    def __init__(self, align: Align):
+        super().__init__()
+        self.align = align
+        self.train()
+
+    def train(self, mode: bool = True) -> "InTraining":
+        super().train(True)
+        return self
+
+    def forward(self, inputs: AlignInput) -> Aligned:
+        with SameDraws():
+            return self.align(*inputs)
+
+
+class ReadAndDrawn(nn.Module):
+    """What is read, and beside it what training needs of the draws: the log-probability and the entropy."""
+
+    def __init__(self, attend: Attend):
+        super().__init__()
+        self.attend = attend
+
+    def forward(self, query: Tensor, memory: Memory) -> Tensor:
+        with record(self.attend, differentiable=True) as maps:
+            context = self.attend(query, memory)
+        [[draw]] = maps.draws.values() or [[None]]
+        if draw is None:  # there was no key to draw
+            return torch.cat([context, context.new_zeros(*context.shape[:-1], 2)], -1)
+        return torch.cat([context, draw.log_probability[..., None], draw.entropy[..., None]], -1)

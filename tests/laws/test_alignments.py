@@ -15,7 +15,7 @@ from regard.attention.scores import Additive
 from regard.models.attention import ALIGNS, AlignName
 from regard.testing import check_attention
 from tests.laws import cases
-from tests.laws.drawn import DRAWN, InTraining, ReadAndDrawn
+from tests.laws.cases import DRAWN, InTraining, ReadAndDrawn
 
 PLACES, SUMS, ALONE = (
     "the_order_of_keys_changes_nothing",

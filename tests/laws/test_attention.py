@@ -7,9 +7,8 @@ import torch
 
 from regard.attention import Attend
 from regard.attention import attend as attend_plainly
-from regard.attention.heads import MultiHead, self_attention
+from regard.attention.heads import MultiHead
 from regard.attention.history import Coverage, History, make_attend
-from regard.attention.masks import causal, padding
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive
@@ -19,13 +18,6 @@ from regard.testing import check_attention
 from tests.laws import cases
 
 PLACES, ALONE = "the_order_of_keys_changes_nothing", "a_key_hidden_from_one_query_is_inert_for_it"
-
-
-@pytest.fixture(params=["plain", "fused"])
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Forces one of the two paths, whatever the sizes."""
-    monkeypatch.setattr(Attend, "fused", request.param == "fused")
-    return request.param
 
 
 @pytest.mark.parametrize("name", cases.SCORES)
@@ -106,42 +98,12 @@ def test_fused_kernel_serves_products_while_nobody_looks(name: str, monkeypatch:
     assert len(calls) == (name in cases.PRODUCTS)
 
 
-@pytest.mark.parametrize("lengths", [None, [5, 3]])
-def test_self_attention_without_positions_is_blind_to_order(lengths: list[int] | None):
-    heads = MultiHead(6, 2).double()
-    states = torch.randn(2, 5, 6, dtype=torch.float64)
-    order = torch.tensor([2, 0, 1, 3, 4])
-    mask = None if lengths is None else padding(torch.tensor(lengths), 5)
-    torch.testing.assert_close(
-        self_attention(heads, states[:, order], mask), self_attention(heads, states, mask)[:, order]
-    )
-
-
-def test_causal_self_attention_sees_order():
-    heads = MultiHead(6, 2).double()
-    states = torch.randn(2, 5, 6, dtype=torch.float64)
-    order = torch.tensor([2, 0, 1, 3, 4])
-    mixed, straight = (self_attention(heads, x, causal(5)) for x in (states[:, order], states))
-    assert not torch.allclose(mixed, straight[:, order], atol=1e-3)
-
-
 def test_a_shared_projection_is_one_projection():
     heads = MultiHead(6, 2, shared_key_value=True)
     assert heads.value is heads.key
     states = torch.randn(2, 5, 6)
     memory = heads.prepare(Memory(states, states))
     assert memory.value is memory.key
-
-
-def test_grouped_heads_equal_heads_with_copied_projections():
-    grouped, full = MultiHead(6, 6, key_value_heads=2), MultiHead(6, 6)
-    state = {
-        k: v.repeat_interleave(3, 0) if k.split(".")[0] in ("key", "value") else v
-        for k, v in grouped.state_dict().items()
-    }
-    full.load_state_dict(state)
-    query, states = torch.randn(2, 3, 6), torch.randn(2, 5, 6)
-    torch.testing.assert_close(grouped(query, Memory(states, states)), full(query, Memory(states, states)))
 
 
 def test_heads_that_do_not_fit_are_refused():

@@ -11,16 +11,10 @@ from regard.attention.heads import MultiHead
 from regard.attention.masks import as_mask, causal, padding
 from regard.attention.memory import Memory, check_inputs
 from regard.attention.record import record
-from regard.attention.scores import Additive, Dot, General, Location, ScaledDot
+from regard.attention.scores import Dot, Location, ScaledDot
 from regard.models.attention import ALIGNS
 from regard.nonfinite import detect_nonfinite
 from tests.laws import cases
-
-both_paths = pytest.mark.parametrize("path", ["plain", "fused"])
-
-
-def take(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Attend, "fused", path == "fused")
 
 
 def inputs(widths: tuple[int, int, int], queries: int = 3, keys: int = 7) -> list[Tensor]:
@@ -35,11 +29,9 @@ def blind(kind: str) -> Tensor:
     return mask if kind == "dense" else padding(torch.tensor([0, 5]), 7).dense().expand(2, 3, 7)
 
 
-@both_paths
 @pytest.mark.parametrize("kind", ["dense", "padding"])
 @pytest.mark.parametrize("name", cases.SCORES)
-def test_all_keys_masked(name: str, kind: str, path: str, monkeypatch: pytest.MonkeyPatch):
-    take(path, monkeypatch)
+def test_all_keys_masked(name: str, kind: str, path: str):
     score, widths = cases.score(name)
     query, key, value = inputs(widths)
     mask = blind(kind)
@@ -56,61 +48,9 @@ def test_all_keys_masked(name: str, kind: str, path: str, monkeypatch: pytest.Mo
     assert not any(gradient[0].any() for gradient in found[:3])
 
 
-@pytest.mark.parametrize("name", cases.SCORES)
-def test_all_keys_masked_in_the_reference(name: str):
-    score, widths = cases.score(name)
-    query, key, value = inputs(widths)
-    context, weights = attend(query, key, value, score=score.double(), mask=torch.zeros(1, 1, 1, dtype=torch.bool))
-    assert not context.any()
-    assert not weights.any()
-    found = torch.autograd.grad(context.sum(), (query, key, value), materialize_grads=True)
-    assert not any(gradient.any() for gradient in found)
-
-
-@both_paths
-def test_all_keys_masked_in_heads(path: str, monkeypatch: pytest.MonkeyPatch):
-    take(path, monkeypatch)
-    heads = MultiHead(6, 2).double()
-    nn.init.normal_(heads.output.bias)
-    query, key, value = inputs((6, 6, 6))
-    mask = blind("dense")
-    context = heads(query, Memory(key, value, as_mask(mask)))
-    torch.testing.assert_close(context[~mask.any(-1)], heads.output.bias.expand(4, 6))
-    context.square().sum().backward()
-    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in heads.parameters())
-
-
-@pytest.mark.parametrize("name", cases.MODELS)
-def test_a_source_without_tokens(name: str):
-    model = cases.MODELS[name]().double()
-    tokens = torch.randint(4, 11, (2, 3))
-    logits = model(tokens, torch.tensor([0, 3]), torch.ones(2, 5, dtype=torch.long))
-    logits.square().sum().backward()
-    assert logits.isfinite().all()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-
-
-@both_paths
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("garbage", [torch.nan, torch.inf, -torch.inf])
-@pytest.mark.parametrize("name", cases.SCORES)
-def test_garbage_in_padding(name: str, garbage: float, path: str, monkeypatch: pytest.MonkeyPatch):
-    take(path, monkeypatch)
-    score, widths = cases.score(name)
-    query, key, value = inputs(widths)
-    lengths = torch.tensor([2, 7])
-    hidden = (torch.arange(7) >= lengths[:, None])[..., None]
-    module = Attend(score).double()
-    found = []
-    for fill in (0.0, garbage):
-        memory = Memory(key.masked_fill(hidden, fill), value.masked_fill(hidden, fill), padding(lengths, 7))
-        context = module(query, memory)
-        found.append([context, *torch.autograd.grad(context.sin().sum(), (query, key, value), materialize_grads=True)])
-    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("garbage", [torch.nan, torch.inf, -torch.inf])
-def test_garbage_in_padding_in_half_precision(garbage: float, dtype: torch.dtype):
+def test_garbage_in_padding(garbage: float, dtype: torch.dtype):
     """Every score with every alignment: neither contexts nor gradients see it."""
     mask = padding(torch.tensor([0, 3, 7]), 7)
     hidden = ~mask.dense().mT
@@ -195,10 +135,10 @@ def test_a_score_of_minus_infinity_is_no_fault():
 
 
 SHAPES = [
-    ((2, 3, 5), (1, 7, 5), (2, 7, 5), r"same leading axes; got query \(2, 3, 5\), key \(1, 7, 5\)"),
+    ((2, 3, 5), (1, 7, 5), (2, 7, 5), r"same leading axes; got query \(2, 3, 5\) .*key \(1, 7, 5\)"),
     ((2, 3, 5), (2, 7, 5), (2, 11, 5), r"one value; got .*value \(2, 11, 5\)"),
-    ((2, 3, 5), (2, 7, 3), (2, 7, 5), r"one width; got query \(2, 3, 5\), key \(2, 7, 3\)"),
-    ((3, 5), (2, 7, 5), (2, 7, 5), r"same leading axes; got query \(3, 5\), key \(2, 7, 5\)"),
+    ((2, 3, 5), (2, 7, 3), (2, 7, 5), r"one width; got query \(2, 3, 5\) .*key \(2, 7, 3\)"),
+    ((3, 5), (2, 7, 5), (2, 7, 5), r"same leading axes; got query \(3, 5\) .*key \(2, 7, 5\)"),
     ((5,), (7, 5), (7, 5), r"a position and a width axis; got query \(5,\)"),
 ]
 
@@ -234,9 +174,7 @@ def test_masks_that_broadcast(shape: tuple[int, ...]):
     torch.testing.assert_close(small, large)
 
 
-@pytest.mark.parametrize(
-    ("odd", "message"), [(0, "float64, torch.float32, torch.float32"), (2, "torch.float32, torch.float64")]
-)
+@pytest.mark.parametrize(("odd", "message"), [(0, "float64 cpu, key .*float32"), (2, "float32 .*float64")])
 def test_dtypes_that_do_not_fit(odd: int, message: str):
     tensors = [torch.randn(2, 3, 5), torch.randn(2, 7, 5), torch.randn(2, 7, 5)]
     tensors[odd] = tensors[odd].double()
@@ -246,25 +184,10 @@ def test_dtypes_that_do_not_fit(odd: int, message: str):
 
 def test_devices_that_do_not_fit():
     query, key = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
-    with pytest.raises(ValueError, match="need one device; got meta, cpu, cpu"):
+    with pytest.raises(ValueError, match=r"need one device; got query .* meta, key .* cpu, value .* cpu"):
         attend(query.to("meta"), key, key, score=Dot())
     with pytest.raises(ValueError, match="the mask is on meta, the query on cpu"):
         check_inputs(query, key, key, torch.ones(2, 3, 7, dtype=torch.bool, device="meta"))
-
-
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (Attend(General(5, 3)), "need widths 5, 3, any; got"),
-        (Attend(Additive(11, 5, 2)), "need widths 11, 5, any; got"),
-        (Attend(Location(3, 7)), "need widths 3, any, any; got"),
-        (MultiHead(6, 2), "need widths 6, 6, 6; got"),
-        (MultiHead(5, 1, memory_width=3), "need widths 5, 3, 3; got"),
-    ],
-)
-def test_widths_that_a_module_was_not_made_for(module: nn.Module, message: str):
-    with pytest.raises(ValueError, match=message + r" query \(2, 3, 5\), key \(2, 7, 5\), value \(2, 7, 5\)"):
-        module(torch.randn(2, 3, 5), Memory(torch.randn(2, 7, 5), torch.randn(2, 7, 5)))
 
 
 def test_heads_need_a_batch_axis():
@@ -292,10 +215,8 @@ def test_lengths_that_are_not_whole_numbers():
         padding(torch.tensor([-1, 9]), 7)
 
 
-@both_paths
 @pytest.mark.parametrize("name", cases.SCORES)
-def test_nothing_and_one(name: str, path: str, monkeypatch: pytest.MonkeyPatch):
-    take(path, monkeypatch)
+def test_nothing_and_one(name: str, path: str):
     score, (query_width, key_width, value_width) = cases.score(name)
     for batch, queries, keys in ((0, 3, 5), (2, 0, 5), (2, 3, 0), (0, 0, 0), (1, 1, 1), (2, 3, 1)):
         for mask in (None, padding(torch.full((batch,), keys), keys)):
@@ -329,7 +250,7 @@ def test_a_mask_and_causality_are_one_mask(monkeypatch: pytest.MonkeyPatch):
     ]
     results = []
     for path in ("plain", "fused"):
-        take(path, monkeypatch)
+        monkeypatch.setattr(Attend, "fused", path == "fused")
         results += [heads(states, Memory(states, states, as_mask(mask))) for mask in combined]
     for result in results[1:]:
         torch.testing.assert_close(result, results[0], rtol=1e-5, atol=1e-5)

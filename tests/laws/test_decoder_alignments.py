@@ -8,22 +8,16 @@ from torch import nn
 
 from regard.attention import Attend
 from regard.attention.align import Monotonic, Softmax
-from regard.attention.heads import MultiHead
-from regard.attention.history import SequentialAttend
 from regard.attention.record import record
-from regard.attention.scores import Additive
-from regard.models.attention import ALIGNS, SCORES, AlignName, ScoreName
+from regard.models.attention import ALIGNS, SCORES, AlignName, HistoryName, ScoreName
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
-from regard.models.luong import Luong, LuongConfig, LuongDecoder
-from regard.models.one_pass import OnePass, OnePassConfig, OnePassDecoder
+from regard.models.luong import Luong, LuongConfig
+from regard.models.one_pass import OnePass, OnePassConfig
 from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.decoders import Decoder
-from regard.nn.encoder_decoder import Encoder, EncoderDecoder
-from regard.nn.transformer import DecoderLayer, TransformerDecoder
-from regard.testing import check_decoder
+from regard.nn.decoders import EncoderDecoder
 from tests.laws import cases
-from tests.laws.drawn import InTraining
+from tests.laws.cases import InTraining
 
 MODELS: dict[str, Callable[[AlignName], EncoderDecoder]] = {
     "bahdanau": lambda align: Bahdanau(
@@ -49,21 +43,9 @@ OFFERED = [(model, align) for model in MODELS for align in ALIGNS if (model, ali
 DRAWN = [pair for pair in OFFERED if pair[1] in ("hard", "straight-through", "monotonic")]
 
 
-def hold(model: EncoderDecoder) -> None:
-    """The laws of decoders, and that padding changes nothing."""
-    model = model.double().eval()
-    batch = cases.sentences()
-    check_decoder(model.decoder, model.encoder(batch.tokens, batch.lengths), length=5)
-    together = model(batch.tokens, batch.lengths, batch.target)
-    for row, length in enumerate(batch.lengths.tolist()):
-        one = slice(row, row + 1)
-        alone = model(batch.tokens[one, :length], batch.lengths[one], batch.target[one])
-        torch.testing.assert_close(alone, together[one], rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize(("model", "align"), OFFERED)
 def test_alignments(model: str, align: AlignName):
-    hold(MODELS[model](align))
+    cases.hold(MODELS[model](align))
 
 
 @pytest.mark.parametrize(("name", "align"), [pair for pair in OFFERED if pair[1] in ("local-m", "monotonic")])
@@ -93,13 +75,13 @@ def test_what_a_step_reads_follows_from_the_steps_before(name: str, align: Align
 @pytest.mark.parametrize("align", [name for name in ALIGNS if name != "softmax"])
 def test_scores_and_alignments(score: ScoreName, align: AlignName):
     """Those that a run file can name. The general score is that of the model above, softmax that of `test_decoders`."""
-    hold(Luong(11, 13, LuongConfig(embedding=3, width=5, score=score, align=align, window=2, max_source=17)))
+    cases.hold(Luong(11, 13, LuongConfig(embedding=3, width=5, score=score, align=align, window=2, max_source=17)))
 
 
 @pytest.mark.parametrize(("model", "align"), DRAWN)
 def test_in_training(model: str, align: AlignName):
     """Its weights are drawn, or expected, as in training; all else is as at inference."""
-    hold(drawing(MODELS[model](align)))
+    cases.hold(drawing(MODELS[model](align)))
 
 
 def drawing(model: EncoderDecoder) -> EncoderDecoder:
@@ -132,49 +114,12 @@ def test_what_is_drawn_step_by_step_is_what_one_pass_draws(name: str):
             assert wanted.any()
 
 
-def bahdanau(encoder: Encoder, align: AlignName, history: str) -> Decoder:
-    decoder = cases.bahdanau(encoder, "summary")
-    decoder.attend = attend(7, encoder.memory_width, align, history)
-    return decoder
-
-
-def luong(encoder: Encoder, align: AlignName, history: str) -> Decoder:
-    decoder = cases.luong(encoder, "summary")
-    assert isinstance(decoder, LuongDecoder)
-    decoder.attend = attend(7, encoder.memory_width, align, history)
-    return decoder
-
-
-def one_pass(encoder: Encoder, align: AlignName, history: str) -> Decoder:
-    decoder = cases.one_pass(encoder, "summary")
-    assert isinstance(decoder, OnePassDecoder)
-    decoder.attend = attend(5, encoder.memory_width, align, history)
-    return decoder
-
-
-def transformer(encoder: Encoder, align: AlignName, history: str) -> Decoder:
-    decoder = cases.transformer(encoder, "summary")
-    assert isinstance(decoder, TransformerDecoder)
-    for layer in decoder.layers:
-        assert isinstance(layer, DecoderLayer)
-        heads = MultiHead(6, 2, attend=attend(3, 3, align, history, heads=2), memory_width=encoder.memory_width)
-        layer.cross_attention = heads
-    return decoder
-
-
-def attend(query_width: int, key_width: int, align: AlignName, history: str, heads: int | None = None) -> Attend:
-    score = Additive(query_width, key_width, 3, heads=heads)
-    return SequentialAttend(score, cases.PASTS[history](), cases.align(align, query_width))
-
-
-@pytest.mark.parametrize("decoder", [bahdanau, luong, one_pass, transformer])
 @pytest.mark.parametrize("history", cases.PASTS)
 @pytest.mark.parametrize("align", ["softmax", "entmax", "local-m", "monotonic"])
-def test_histories(decoder: Callable[[Encoder, AlignName, str], Decoder], history: str, align: AlignName):
+def test_histories(history: HistoryName, align: AlignName):
     """With alignments that have no state of their own, and such as have."""
-    encoder = cases.ENCODERS["gru-both"]().double().eval()
-    other = decoder(encoder, align, history).double()
-    for parameter in other.parameters():
+    config = BahdanauConfig(embedding=3, width=5, attention=3, maxout=2, align=align, window=2, history=history)
+    model = Bahdanau(11, 13, config)
+    for parameter in model.parameters():
         nn.init.normal_(parameter)
-    batch = cases.sentences(cases.VOCABULARY)
-    check_decoder(other, encoder(batch.tokens, batch.lengths), length=5)
+    cases.hold(model)

@@ -14,7 +14,7 @@ from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from tests.laws import cases
-from tests.laws.drawn import DRAWN, InTraining, ReadAndDrawn
+from tests.laws.cases import DRAWN, InTraining, ReadAndDrawn
 
 SMOOTH: dict[str, Callable[[int], Align]] = {
     "softmax": lambda width: cases.align("softmax", width),
@@ -24,7 +24,7 @@ SMOOTH: dict[str, Callable[[int], Align]] = {
     "local-p": lambda width: cases.align("local-p", width),
     "monotonic": lambda width: InTraining(DRAWN["monotonic"]()),
 }
-"""Straight-through weights have a gradient that is not theirs, on purpose: see `tests/attention/test_sampled.py`."""
+"""Straight-through weights have a gradient that is not theirs, on purpose: see `tests/attention/test_alignments.py`."""
 COMBINATIONS = [(score, align) for score in cases.SCORES for align in SMOOTH]
 
 

@@ -8,17 +8,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.attention import Attend
 from regard.attention.align import Align, Aligned, AlignInput, Softmax
-from regard.attention.memory import Memory
 from regard.attention.scores import Dot, Score
 from regard.models.attention import ALIGNS, RELATIVE_POSITIONS, SCORES
 from regard.models.bert import BertClassifier, BertConfig
 from regard.models.captioner import GridTransformer, GridTransformerConfig
+from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2, GPT2Config
+from regard.models.llama import LlamaConfig
 from regard.models.one_pass import OnePass, OnePassConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
-from regard.nn.decoders import SequenceDecoder
 
 TOKENS, LENGTHS = torch.tensor([[2, 5, 7, 3, 6], [2, 9, 3, 0, 0]]), torch.tensor([5, 3])
 SIZES: dict[str, Any] = {"layers": 2, "width": 6, "heads": 2, "hidden": 7}
@@ -131,18 +132,11 @@ def test_relative_positions_change_the_output(make: Any, name: str):
     assert not torch.allclose(found, plain)
 
 
-@pytest.mark.parametrize("name", RELATIVE_POSITIONS)
-def test_cached_steps_of_relative_positions_are_one_pass(name: str):
-    memory = Memory.of(torch.linspace(-1, 1, 60).sin().reshape(2, 5, 6).double(), LENGTHS)
-    decoders = gpt2(positions=name, heads=3)[0], transformer(positions=name, heads=3)[0].decoder
-    for decoder in decoders:
-        assert isinstance(decoder, SequenceDecoder)
-        with torch.no_grad():
-            for parameter in decoder.double().eval().parameters():
-                nn.init.normal_(parameter, std=0.5)
-            whole, _ = decoder.run(TOKENS, decoder.start(memory))
-            state, found = decoder.start(memory), []
-            for token in TOKENS.split(1, 1):
-                states, state = decoder.run(token, state)
-                found.append(states)
-        torch.testing.assert_close(torch.cat(found, 1), whole)
+def llama(**chosen: Any) -> tuple[nn.Module, None]:
+    return build_language_model(LlamaConfig(layers=1, width=8, heads=2, **chosen), 11), None
+
+
+@pytest.mark.parametrize("make", [gpt2, bert, vit, transformer, llama])
+def test_dropout_of_weights_is_that_of_every_lookup(make: Any):
+    model, _ = make(attention_dropout=0.3)
+    assert {each.dropout for each in model.modules() if isinstance(each, Attend)} == {0.3}

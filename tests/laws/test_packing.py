@@ -1,18 +1,19 @@
-"""Encoders that leave padding out: the same states, maps and gradients as with it, and as for each sequence alone."""
+"""Encoders that leave padding out give what they give with it, and a cache grows without changing the one before."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention import memory as module
 from regard.attention.memory import Packing
 from regard.attention.record import record
 from regard.models.bert import Bert, BertConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.transformer import run_layers
+from regard.nn.kv_cache import KVCache
+from regard.nn.layers import run_layers
 
 LENGTHS = torch.tensor([3, 11, 0, 1, 5])
 TOKENS = torch.randint(5, 17, (5, 11), generator=torch.Generator().manual_seed(2))
@@ -28,9 +29,6 @@ def transformer() -> Callable[[Tensor, Tensor], Tensor]:
     config = TransformerConfig(**CONFIGS, key_value_heads=1)
     encoder = Transformer(17, 17, config).double().eval().encoder
     return lambda tokens, lengths: encoder(tokens, lengths).key
-
-
-ENCODERS = pytest.mark.parametrize("make", [bert, transformer])
 
 
 def without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,17 +50,7 @@ def test_little_padding_stays(lengths: list[int], pays: bool):
     assert (Packing.of(torch.tensor(lengths), 7) is not None) is pays
 
 
-@ENCODERS
-def test_states_are_those_with_padding(make: Callable[[], Callable[..., Tensor]], monkeypatch: pytest.MonkeyPatch):
-    encoder = make()
-    found = encoder(TOKENS, LENGTHS)
-    without(monkeypatch)
-    wanted = encoder(TOKENS, LENGTHS)
-    torch.testing.assert_close(found[REAL], wanted[REAL], rtol=1e-12, atol=1e-12)
-    assert found.shape == wanted.shape
-
-
-@ENCODERS
+@pytest.mark.parametrize("make", [bert, transformer])
 def test_states_are_those_of_each_sequence_alone(make: Callable[[], Callable[..., Tensor]]):
     encoder = make()
     found = encoder(TOKENS, LENGTHS)
@@ -71,33 +59,20 @@ def test_states_are_those_of_each_sequence_alone(make: Callable[[], Callable[...
         torch.testing.assert_close(found[row, :length], alone, rtol=1e-12, atol=1e-12)
 
 
-def test_maps_are_those_with_padding(monkeypatch: pytest.MonkeyPatch):
+def test_maps_and_gradients_are_those_with_padding(monkeypatch: pytest.MonkeyPatch):
     model = bert()
     assert isinstance(model, Bert)
-    found = []
-    for _ in range(2):
-        with record(model) as maps:
-            model(TOKENS, LENGTHS)
-        found.append(maps)
-        without(monkeypatch)
-    ours, wanted = found
-    assert len(ours) == len(wanted) == 2
-    rows = REAL[:, None, :, None]
-    for name, weights in ours.items():
-        torch.testing.assert_close(weights * rows, wanted[name] * rows, rtol=1e-12, atol=1e-12)
-
-
-def test_gradients_are_those_with_padding(monkeypatch: pytest.MonkeyPatch):
-    model = bert()
-    assert isinstance(model, nn.Module)
     upstream = torch.randn(int(REAL.sum()), 6, dtype=torch.float64)
-    gradients = []
+    found, gradients = [], []
     for _ in range(2):
         model.zero_grad()
-        (model(TOKENS, LENGTHS)[REAL] * upstream).sum().backward()
+        with record(model) as maps:
+            (model(TOKENS, LENGTHS)[REAL] * upstream).sum().backward()
+        found.append({name: weights * REAL[:, None, :, None] for name, weights in maps.items()})
         gradients.append({name: each.grad for name, each in model.named_parameters() if each.grad is not None})
         without(monkeypatch)
-    assert gradients[0].keys() == gradients[1].keys()
+    assert len(found[0]) == 2
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-10, atol=1e-12)
 
 
@@ -109,3 +84,51 @@ def test_what_stands_in_padding_is_inert():
     spoilt = [*run_layers(model.encoder.layers, states.masked_fill(~REAL[..., None], torch.nan), LENGTHS)]
     torch.testing.assert_close(found, spoilt, rtol=0, atol=0)
     assert all(not each[~REAL].any() for each in found)
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def grown(past: KVCache, *counts: int) -> tuple[KVCache, Tensor, Tensor]:
+    keys, values = [past.memory().key], [past.memory().value]
+    for count in counts:
+        key, value = drawn(2, 3, count, 5), drawn(2, 3, count, 7)
+        past = past.append(key, value)
+        keys.append(key)
+        values.append(value)
+    return past, torch.cat(keys, -2), torch.cat(values, -2)
+
+
+def empty() -> KVCache:
+    return KVCache.of(drawn(2, 3, 0, 5), drawn(2, 3, 0, 7))
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("counts", [(1,), (2, 1, 1), (1, 3, 1, 11, 1), (1,) * 41])
+def test_what_is_appended_is_read(counts: tuple[int, ...], gradient: bool):
+    with torch.set_grad_enabled(gradient):
+        past, keys, values = grown(empty(), *counts)
+    assert past.length == sum(counts)
+    assert torch.equal(past.memory().key, keys)
+    assert torch.equal(past.memory().value, values)
+
+
+@torch.no_grad()
+def test_two_that_grow_from_one_do_not_meet():
+    past, *_ = grown(empty(), 2, 1)
+    first, keys, _ = grown(past, 1)
+    second = past.append(-drawn(2, 3, 1, 5), -drawn(2, 3, 1, 7))
+    assert torch.equal(first.memory().key, keys)
+    assert torch.equal(second.memory().key[..., -1:, :], -keys[..., -1:, :])
+
+
+@torch.no_grad()
+def test_rows_that_are_chosen_grow_by_themselves():
+    past, keys, values = grown(empty(), 2, 1)
+    chosen = past.select(torch.tensor([1, 1, 0]))
+    more = drawn(3, 3, 1, 5), drawn(3, 3, 1, 7)
+    after = chosen.append(*more)
+    assert torch.equal(after.memory().key, torch.cat([keys[[1, 1, 0]], more[0]], -2))
+    assert torch.equal(after.memory().value, torch.cat([values[[1, 1, 0]], more[1]], -2))
+    assert torch.equal(past.memory().key, keys)

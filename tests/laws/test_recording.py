@@ -6,16 +6,15 @@ import weakref
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from regard.attention import Attend
 from regard.attention.heads import MultiHead
 from regard.attention.masks import causal, padding
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.attention.scores import Additive, Cosine, ScaledDot, Score
+from regard.attention.scores import Cosine, ScaledDot, Score
 from regard.experiments.cost import peak_bytes
-from regard.maps.reductions import Greatest
+from regard.maps.reductions import Greatest, KeepAll, Reduction, Totals
 from tests.laws import cases
 
 
@@ -49,17 +48,10 @@ def test_only_the_chosen_modules(only: str | list[str], names: list[str]):
     model, inputs = transformer()
     with record(model, only) as maps:
         model(*inputs)
-    assert sorted(maps) == sorted(names)
-    assert len(maps) == len(names)
-
-
-def test_shapes_of_maps():
-    model, inputs = transformer()
-    with record(model) as maps:
-        model(*inputs)
-    assert maps[EVERY[0]].shape == (4, 3, 7, 7)
-    assert maps[EVERY[2]].shape == (4, 3, 5, 5)
-    assert maps[EVERY[3]].shape == (4, 3, 5, 7)
+    shapes = {"encoder": (4, 3, 7, 7), "decoder": (4, 3, 5, 5), "cross": (4, 3, 5, 7)}
+    assert {name: maps[name].shape for name in maps} == {
+        name: shapes["cross" if "cross" in name else name[:7]] for name in names
+    }
 
 
 def test_a_pattern_that_fits_nothing_is_refused():
@@ -68,16 +60,6 @@ def test_a_pattern_that_fits_nothing_is_refused():
         record(transformer()[0], "decodr.*"),
     ):
         pass
-
-
-def test_chosen_heads_and_rows():
-    model, inputs = transformer()
-    with record(model) as every:
-        model(*inputs)
-    with record(model, heads=[2, 0], rows=[1, 3]) as chosen:
-        model(*inputs)
-    for name in every:
-        torch.testing.assert_close(chosen[name], every[name][:, [2, 0]][..., [1, 3], :], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "luong-general", "one-pass", "transformer"])
@@ -118,12 +100,13 @@ def test_the_greatest_weights_of_each_step():
         Greatest(0)
 
 
-def test_a_batch_that_shrinks_between_steps_says_what_to_do():
+@pytest.mark.parametrize("reduction", [KeepAll(), Totals()])
+def test_a_batch_that_shrinks_between_steps_says_what_to_do(reduction: Reduction):
     model, inputs = transformer()
-    with record(model) as maps:
+    with record(model, reduce=reduction) as maps:
         model(*inputs)
         model(*(each[:2] for each in inputs))
-    with pytest.raises(ValueError, match="changed between steps, from 4 rows to 2: record a pass over the finished"):
+    with pytest.raises(ValueError, match="changed between steps; record a pass over the finished"):
         maps[EVERY[0]]
 
 
@@ -169,39 +152,6 @@ def test_maps_carry_no_graph_and_nothing_keeps_them():
     del maps, weights
     gc.collect()
     assert gone() is None
-
-
-class Shapes(TorchFunctionMode):
-    """Shapes of all tensors that torch functions return while it is on."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen: list[tuple[int, ...]] = []
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        self.seen += [tuple(result.shape)] if isinstance(result, Tensor) else []
-        return result
-
-
-def test_nothing_is_paid_while_nobody_looks():
-    """On the fused path no tensor of queries x keys comes into being; while somebody looks it must."""
-    heads = MultiHead(6, 2)
-    query, states = torch.randn(2, 127, 6), torch.randn(2, 131, 6)
-    with Shapes() as unwatched:
-        heads(query, Memory(states, states))
-    with Shapes() as watched, record(heads):
-        heads(query, Memory(states, states))
-    assert not [shape for shape in unwatched.seen if shape[-2:] == (127, 131)]
-    assert [shape for shape in watched.seen if shape[-2:] == (127, 131)]
-
-
-def test_scores_without_a_product_are_recorded_as_they_are():
-    attend = Attend(Additive(5, 3, 7))
-    query, key = torch.randn(2, 3, 5), torch.randn(2, 11, 3)
-    with record(attend) as maps:
-        context = attend(query, Memory(key, key))
-    torch.testing.assert_close(maps[""] @ key, context)
 
 
 LONG = 1024
@@ -256,7 +206,4 @@ def test_nothing_as_large_as_the_scores_is_made_for_some_rows(lengths: list[int]
         with record(heads, rows=[3, 999], reduce=Greatest(2)):
             assert peak_bytes(lambda: heads(states, memory)) < scores / 20
         with record(heads):
-            whole = peak_bytes(lambda: heads(states, memory))
-        with record(heads, reduce=Greatest()):  # the arg-max of every row, some rows at a time
-            assert peak_bytes(lambda: heads(states, memory)) < whole / 2
-    assert whole > scores
+            assert peak_bytes(lambda: heads(states, memory)) > scores

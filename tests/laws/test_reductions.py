@@ -58,11 +58,9 @@ def inputs(widths: tuple[int, int, int]) -> tuple[Tensor, Memory]:
 
 
 @ids
-@pytest.mark.parametrize("path", ["plain", "fused"])
 @pytest.mark.parametrize("name", cases.SCORES)
-@pytest.mark.usefixtures("few_together")
-def test_of_every_score(name: str, path: str, reduction: Reduction, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Attend, "fused", path == "fused")
+@pytest.mark.usefixtures("few_together", "path")
+def test_of_every_score(name: str, reduction: Reduction):
     score, widths = cases.score(name)
     attend, (query, memory) = Attend(score).double(), inputs(widths)
     with record(attend) as whole, torch.no_grad():
@@ -111,15 +109,6 @@ def test_of_the_steps_of_a_decode(name: str, reduction: Reduction):
             _, state = model.decoder.step(tokens, state)
     for each in whole:
         np.testing.assert_allclose(maps[each].numpy(), by_hand(whole[each], reduction), rtol=1e-12, atol=1e-12)
-
-
-def test_a_batch_that_shrinks_between_steps_is_not_added_up():
-    attend, states = Attend(ScaledDot()), torch.randn(4, 3, 5)
-    with record(attend, reduce=Totals()) as maps:
-        attend(states, Memory(states, states))
-        attend(states[:1], Memory(states[:1], states[:1]))
-    with pytest.raises(ValueError, match="changed between steps, from 4 rows to 1"):
-        maps[""]
 
 
 def test_sums_of_half_precision_lose_nothing():

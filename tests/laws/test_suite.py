@@ -10,7 +10,7 @@ from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.observer import find_observer
 from regard.attention.record import report
-from regard.attention.scores import Dot, ScaledDot
+from regard.attention.scores import ScaledDot
 from regard.testing import check_attention, check_decoder
 from tests.laws import cases
 
@@ -70,17 +70,6 @@ class Careless(Own):
 
     def forward(self, query: Tensor, memory: Memory) -> Tensor:
         return super().forward(query, memory) * (1.0 if find_observer(self) is None else 1.001)
-
-
-class Silent(nn.Module):
-    """Never hands out its weights."""
-
-    def __init__(self):
-        super().__init__()
-        self.attend = Attend(Dot())
-
-    def forward(self, query: Tensor, memory: Memory) -> Tensor:
-        return self.attend(query, memory)
 
 
 def test_a_module_that_changes_while_watched():

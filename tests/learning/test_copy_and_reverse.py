@@ -13,7 +13,7 @@ from regard.data.batches import collate
 from regard.decoding import greedy
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.decoders import EncoderDecoder
 
 Words = list[int]
 Order = Callable[[Words], Words]

@@ -7,12 +7,11 @@ from torch import nn
 from regard.attention.heads import MultiHead
 from regard.data.batches import spell_vocabulary
 from regard.models.elmo import Elmo, ElmoConfig, ElmoEmbedding, ScalarMix, word_states
-from regard.nn.embeddings import Sinusoidal
-from regard.nn.encoder_decoder import Encoder
+from regard.nn.decoders import Encoder
 from regard.nn.encoders import RecurrentEncoder
-from regard.nn.layers import FeedForward, PreNorm
+from regard.nn.layers import EncoderLayer, FeedForward, PreNorm, Sinusoidal
 from regard.nn.recurrent import SequenceReader
-from regard.nn.transformer import EncoderLayer, TransformerEncoder
+from regard.nn.transformer import TransformerEncoder
 from regard.text import Tokenizer, TokenizerSettings
 
 TOKENIZER = Tokenizer.train(TokenizerSettings("word"), ["a b c d e f g"])

@@ -84,16 +84,7 @@ def test_prompts_of_different_lengths_give_what_they_give_alone(run: LanguageMod
         assert texts[0] == texts[1]
 
 
-def test_sampling_is_repeatable_and_varies(run: LanguageModelRun):
-    sampled = [run.predict([""] * 8, temperature=1.0, seed=seed, tokens=7) for seed in (1, 1, 2)]
-    texts = [[one.text for one in found] for found in sampled]
-    assert texts[0] == texts[1] != texts[2]
-    assert len(set(texts[0])) > 2
-
-
 def test_what_cannot_be_continued(run: LanguageModelRun):
-    with pytest.raises(TypeError, match="examples is one str"):
-        run.predict("ada")
     with pytest.raises(InputError, match="tokens is 0; expected at least 1"):
         run.predict(["ada"], tokens=0)
     if run.model.context is not None:

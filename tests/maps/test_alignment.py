@@ -36,11 +36,6 @@ def test_refuses_in_one_line(weights, message):
     assert "\n" not in str(caught.value)
 
 
-def test_refuses_labels_that_are_one_string():
-    with pytest.raises(TypeError, match="source"):
-        Alignment(np.zeros((1, 3)), "abc", ("x",))  # type: ignore
-
-
 @pytest.mark.parametrize(
     ("weights", "words", "message"),
     [

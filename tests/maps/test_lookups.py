@@ -1,19 +1,27 @@
+"""Weights of all layers and heads, what they are made of, and parts of them."""
+
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
 from regard.maps.alignment import Words
+from regard.maps.heads import HeadMaps, Side
 from regard.maps.lookups import (
     AlternativeMap,
+    Breakdown,
     Lookups,
     Patches,
+    is_softmax,
     lookups_from_alignment,
     lookups_from_document,
     mean_alignment,
     patch_labels,
+    select_rows,
     with_maps,
 )
 
@@ -113,3 +121,116 @@ def test_another_map_is_checked_too(given: dict, said: str):
 def test_patches_have_labels():
     patches = Patches(np.zeros((2, 2, 3), np.uint8), 2, 2)
     assert patch_labels(patches.rows, patches.columns)[1:3] == ("row 1, column 2", "row 2, column 1")
+
+
+RANDOM = default_rng(3)
+QUERY, KEY = RANDOM.normal(size=(2, 3, 5, 11)), RANDOM.normal(size=(2, 3, 7, 11))
+ENERGY, VALUE = RANDOM.normal(size=(2, 3, 11)), RANDOM.normal(size=(2, 3, 7, 2))
+
+
+def softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    shares = np.exp(scores) * allowed
+    total = shares.sum(-1, keepdims=True)
+    return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+
+
+@pytest.mark.parametrize("energy", [None, ENERGY])
+def test_a_score_is_its_sum_one_by_one(energy: np.ndarray | None):
+    found = Breakdown(value=VALUE, query=QUERY, key=KEY, scale=0.5, energy=energy).scores()
+    assert found.shape == (2, 3, 5, 7)
+    for layer, head, target, source in ((0, 0, 0, 0), (1, 2, 4, 6), (0, 1, 3, 2)):
+        q, k = QUERY[layer, head, target], KEY[layer, head, source]
+        if energy is None:
+            expected = math.fsum(a * b for a, b in zip(q, k, strict=True))
+        else:
+            expected = math.fsum(v * math.tanh(a + b) for v, a, b in zip(energy[layer, head], q, k, strict=True))
+        assert found[layer, head, target, source] == pytest.approx(0.5 * expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "breakdown",
+    [
+        Breakdown(value=VALUE, query=QUERY, key=KEY),
+        Breakdown(value=VALUE, query=QUERY, key=KEY, energy=ENERGY),
+        Breakdown(value=VALUE, plain=RANDOM.normal(size=(2, 3, 5, 7))),
+    ],
+)
+def test_parts_and_places_behind(breakdown: Breakdown):
+    rows = breakdown.select_rows(slice(1, 4))
+    np.testing.assert_allclose(rows.scores(), breakdown.scores()[:, :, 1:4], atol=1e-12)
+    more = replace(breakdown, allowed=np.tri(5, 7) > 0).pad_sources(2)
+    assert (more.scores().shape, more.value.shape) == ((2, 3, 5, 9), (2, 3, 9, 2))
+    np.testing.assert_allclose(more.scores()[..., :7], breakdown.scores(), atol=1e-12)
+    np.testing.assert_array_equal(more.allowed, np.pad(np.tri(5, 7) > 0, [(0, 0), (0, 2)]))
+    assert breakdown.pad_sources(2).allowed is not None
+
+
+def test_no_rows_have_no_scores():
+    assert Breakdown(value=VALUE, query=QUERY[:, :, :0], key=KEY, energy=ENERGY).scores().shape == (2, 3, 0, 7)
+
+
+def test_what_a_softmax_is():
+    scores = Breakdown(value=VALUE, query=QUERY, key=KEY).scores()
+    allowed = np.tri(5, 7, -1) > 0  # the first query may read nothing
+    weights = softmax(scores, allowed)
+    assert not weights[:, :, 0].any()
+    assert is_softmax(scores, allowed, weights)
+    assert not is_softmax(scores, np.ones((5, 7), bool), weights)
+    assert not is_softmax(2 * scores, allowed, weights)
+    assert not is_softmax(scores, allowed, weights**2)
+
+
+def test_rows_of_lookups_keep_their_breakdown():
+    breakdown = Breakdown(value=VALUE, query=QUERY, key=KEY, energy=ENERGY, allowed=np.tri(5, 7) > 0)
+    weights = softmax(breakdown.scores(), np.tri(5, 7) > 0)
+    lookups = Lookups(weights, tuple("abcdefg"), tuple("vwxyz"), breakdown=breakdown)
+    found = select_rows(lookups, slice(2, 4), ("x", "y"))
+    assert found.breakdown is not None
+    assert found.breakdown.allowed is not None
+    np.testing.assert_allclose(softmax(found.breakdown.scores(), found.breakdown.allowed), found.weights, atol=1e-6)
+
+
+PIECES = Side(("Wirt", "schaft", "."), Words(("Wirtschaft", "."), (0, 0, 1)))
+WRITTEN = Side.of(("economy", "</s>"))
+
+
+def maps() -> HeadMaps:
+    weights = np.random.default_rng(2).dirichlet(np.ones(3), size=(2, 3, 2))
+    return HeadMaps.of(Lookups(weights, PIECES.pieces, WRITTEN.pieces, source_words=PIECES.words))
+
+
+def test_names_count_as_the_maps_do():
+    found = maps()
+    assert found.layers == (3, 3)
+    assert found.names[2:4] == ("layer 0, head 2", "layer 1, head 0")
+    assert [each.shape for each in found.by_layer()] == [(3, 2, 3), (3, 2, 3)]
+    assert not found.is_self_attention
+
+
+def test_some_maps_and_their_mean():
+    found = maps()
+    some = found.select([4, 0])
+    assert (some.names, some.layers) == (("layer 1, head 1", "layer 0, head 0"), (2,))
+    np.testing.assert_array_equal(some.weights, found.weights[[4, 0]])
+    np.testing.assert_allclose(found.mean([4, 0]).weights, found.weights[[4, 0]].mean(0))
+    for ask in (found.select, found.mean):
+        with pytest.raises(InputError, match="map 6 is not there; the model has 6, from 0 to 5"):
+            ask([6])
+
+
+def test_between_words():
+    found = maps().between_words()
+    assert (found.source.pieces, found.target.pieces) == (("Wirtschaft", "."), ("economy", "</s>"))
+    np.testing.assert_allclose(found.weights[:, :, 0], maps().weights[:, :, :2].sum(-1))
+    np.testing.assert_allclose(found.between_words().weights, found.weights)
+
+
+def test_a_part():
+    found = maps().part(slice(1, 3), slice(0, 1))
+    assert (found.source, found.target) == (Side.of(("schaft", ".")), Side.of(("economy",)))
+    np.testing.assert_array_equal(found.weights, maps().weights[:, :1, 1:])
+
+
+def test_pieces_before_the_first():
+    assert PIECES.prepend("(vocabulary)", 1).words == (("(vocabulary)", "Wirtschaft", "."), (0, 1, 1, 2))
+    assert PIECES.prepend("x", 0) == PIECES

@@ -1,10 +1,11 @@
 """The formulas once more, in NumPy float64 with loops: what the package must agree with, written from the papers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 Array = NDArray[np.float64]
 Parameters = Mapping[str, Array]
@@ -15,11 +16,22 @@ def parameters(module: nn.Module) -> dict[str, Array]:
     return {name: tensor.detach().double().numpy() for name, tensor in module.named_parameters()}
 
 
+def drawn(module: nn.Module, std: float = 0.5) -> Any:
+    """Return the module in float64, its parameters of no special kind, so that every bias counts."""
+    for parameter in module.double().eval().parameters():
+        nn.init.normal_(parameter, std=std)
+    return module
+
+
+def numbers(tensor: Tensor) -> Array:
+    return tensor.detach().numpy()
+
+
 def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def softmax(scores: Sequence[float]) -> Array:
+def softmax(scores: Sequence[float] | Array) -> Array:
     raised = np.array([np.exp(score - max(scores)) for score in scores])
     return raised / raised.sum()
 
@@ -116,6 +128,12 @@ def lstm(p: Parameters, name: str, x: Array, h: Array, c: Array, suffix: str = "
     return sigmoid(o) * np.tanh(after), after
 
 
+def step_lstm(network: nn.Module, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    """The same of PyTorch's module of one layer."""
+    named = zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), network.parameters(), strict=True)
+    return lstm({f".{name}": numbers(parameter) for name, parameter in named}, "", x, h, c)
+
+
 def tanh(p: Parameters, name: str, x: Array, h: Array) -> Array:
     from_input = p[f"{name}.cell.weight_ih"] @ x + p[f"{name}.cell.bias_ih"]
     return np.tanh(from_input + p[f"{name}.cell.weight_hh"] @ h + p[f"{name}.cell.bias_hh"])
@@ -124,13 +142,14 @@ def tanh(p: Parameters, name: str, x: Array, h: Array) -> Array:
 def both_ways(p: Parameters, name: str, sequence: list[Array], layers: int = 1) -> list[Array]:
     """The states of LSTMs that read a text in both directions, one position at a time."""
     for layer in range(layers):
-        ahead = _states(p, f"{name}.forwards.{layer}", sequence)
-        back = _states(p, f"{name}.backwards.{layer}", sequence[::-1])[::-1]
+        ahead = read_lstm(p, f"{name}.forwards.{layer}", sequence)
+        back = read_lstm(p, f"{name}.backwards.{layer}", sequence[::-1])[::-1]
         sequence = [np.concatenate(pair) for pair in zip(ahead, back, strict=True)]
     return sequence
 
 
-def _states(p: Parameters, name: str, sequence: list[Array]) -> list[Array]:
+def read_lstm(p: Parameters, name: str, sequence: list[Array]) -> list[Array]:
+    """The states of one layer from zero."""
     state = cell = np.zeros(p[f"{name}.weight_hh_l0"].shape[1])
     states = []
     for each in sequence:

@@ -20,9 +20,7 @@ IMAGES, TARGET = torch.randn(1, 1, 11, 11).double(), torch.tensor([[2, 8, 6]])
 def test_show_attend_and_tell():
     """Xu 2015, equations 4 to 7 and 13, and the gate of section 4.2.1."""
     config = ShowAttendAndTellConfig(image=11, channels=1, stages=(2, 5), embedding=3, width=7, attention=4)
-    model = ShowAttendAndTell(13, config).double().eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)
+    model = reference.drawn(ShowAttendAndTell(13, config))
     p = reference.parameters(model.decoder)
     cells = model.encoder(IMAGES).value[0].detach().numpy()
     assert cells.shape == (9, 5)

@@ -2,25 +2,17 @@
 
 import numpy as np
 import pytest
-from torch import nn
 
 from regard.models.esim import Esim, EsimConfig
 from regard.models.han import FlatAttention, FlatConfig, Han, HanConfig, PoolingName
 from regard.models.rocktaschel import ReadingName, Rocktaschel, RocktaschelConfig
 from regard.tasks.classification.inputs import collate_documents, collate_texts, collate_two_texts
-from regard.text.special import START
+from regard.text.kinds import START
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 
 DOCUMENTS = [[[5, 7], [6, 8, 9, 4], [10]], [[4, 4, 4]], [], [[], [7, 5]]]
 PAIRS = [([5, 7, 6], [8, 9]), ([4], [10, 7, 5, 6]), ([], [6]), ([7, 5], [])]
-
-
-def drawn(model: nn.Module) -> Parameters:
-    """Parameters of no special kind, so that every bias and every embedding counts."""
-    for parameter in model.double().eval().parameters():
-        nn.init.normal_(parameter, std=0.7)
-    return reference.parameters(model)
 
 
 def word(p: Parameters, token: int) -> Array:
@@ -68,7 +60,7 @@ SUMMARIES: list[tuple[PoolingName, PoolingName]] = [
 @pytest.mark.parametrize(("words", "sentences"), SUMMARIES)
 def test_han(words: PoolingName, sentences: PoolingName):
     model = Han(11, 3, HanConfig(embedding=5, width=2, attention=7, words=words, sentences=sentences))
-    p = drawn(model)
+    p = reference.parameters(reference.drawn(model, 0.7))
     found = model(*collate_documents([(each, 0) for each in DOCUMENTS]).inputs).detach().numpy()
     for document, logits in zip(DOCUMENTS, found, strict=True):
         vectors = [level(p, "words", [word(p, token) for token in ids], 2, words) for ids in document]
@@ -78,7 +70,7 @@ def test_han(words: PoolingName, sentences: PoolingName):
 
 def test_flat_attention():
     model = FlatAttention(11, 3, FlatConfig(embedding=5, width=2, attention=7))
-    p = drawn(model)
+    p = reference.parameters(reference.drawn(model, 0.7))
     texts = [[5, 7, 6, 8], [4], []]
     found = model(*collate_texts([(each, 0) for each in texts]).inputs).detach().numpy()
     for text, logits in zip(texts, found, strict=True):
@@ -125,7 +117,7 @@ READS = {"last": once, "word-by-word": by_word}
 @pytest.mark.parametrize("reading", ["none", "last", "word-by-word"])
 def test_rocktaschel(reading: ReadingName, both_ways: bool):
     model = Rocktaschel(11, 2, RocktaschelConfig(embedding=5, width=3, reading=reading, both_ways=both_ways))
-    p = drawn(model)
+    p = reference.parameters(reference.drawn(model, 0.7))
     found = model(*collate_two_texts([(each, 0) for each in PAIRS]).inputs).detach().numpy()
 
     def represented(premise: list[int], hypothesis: list[int]) -> Array:
@@ -140,20 +132,6 @@ def test_rocktaschel(reading: ReadingName, both_ways: bool):
         np.testing.assert_allclose(logits, expected, rtol=1e-12, atol=1e-12)
 
 
-def pair_states(p: Parameters, name: str, inputs: list[Array]) -> list[Array]:
-    """Both directions of an LSTM."""
-
-    def one_direction(part: str, sequence: list[Array]) -> list[Array]:
-        state, cell, states = np.zeros(3), np.zeros(3), []
-        for each in sequence:
-            state, cell = reference.lstm(p, f"{name}.{part}.0", each, state, cell, "_l0")
-            states.append(state)
-        return states
-
-    both = one_direction("forwards", inputs), one_direction("backwards", inputs[::-1])[::-1]
-    return [np.concatenate(each) for each in zip(*both, strict=True)]
-
-
 def composed(p: Parameters, states: list[Array], others: list[Array]) -> list[Array]:
     """Equations 11 to 20 of one text: the mean and the maximum of its comparisons."""
     rows = []
@@ -161,15 +139,15 @@ def composed(p: Parameters, states: list[Array], others: list[Array]) -> list[Ar
         read = reference.lookup(reference.dot, state, np.array(others), np.array(others))[0] if others else 0 * state
         compared = np.concatenate([state, read, state - read, state * read])
         rows.append(np.maximum(0, reference.linear(p, "compared.0", compared)))
-    found = pair_states(p, "composed", rows)
+    found = reference.both_ways(p, "composed", rows)
     return [np.mean(found, 0), np.max(found, 0)] if found else [np.zeros(6), np.zeros(6)]
 
 
 def test_esim():
     model = Esim(11, 2, EsimConfig(embedding=5, width=3))
-    p = drawn(model)
+    p = reference.parameters(reference.drawn(model, 0.7))
     found = model(*collate_two_texts([(each, 0) for each in PAIRS]).inputs).detach().numpy()
     for pair, logits in zip(PAIRS, found, strict=True):
-        a, b = (pair_states(p, "reader", [word(p, token) for token in text]) for text in pair)
+        a, b = (reference.both_ways(p, "reader", [word(p, token) for token in text]) for text in pair)
         joined = np.tanh(reference.linear(p, "joined.0", np.concatenate([*composed(p, a, b), *composed(p, b, a)])))
         np.testing.assert_allclose(logits, reference.linear(p, "output", joined), rtol=1e-12, atol=1e-12)

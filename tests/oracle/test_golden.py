@@ -7,8 +7,8 @@ import torch
 
 from regard.attention import attend
 from regard.attention.align import softmax
-from regard.attention.scores import Cosine, Distance, Dot, Location, ScaledDot
-from regard.nn.embeddings import Learned, LinearPositions, SinesThenCosines, Sinusoidal, sinusoids
+from regard.attention.scores import Dot, Location, ScaledDot
+from regard.nn.layers import Learned, LinearPositions, SinesThenCosines, Sinusoidal, sinusoids
 
 DOUBLE = torch.float64
 
@@ -59,40 +59,6 @@ def test_positions_continue_where_the_past_ends():
 def test_learned_positions_end_somewhere():
     with pytest.raises(ValueError, match="12 positions, but the model learned positions for at most 11"):
         Learned(11, 6)(torch.randn(1, 2, 6), 10)
-
-
-@pytest.mark.parametrize("sigma", [0.5, 1.5])
-@pytest.mark.parametrize("shift", [0.0, 0.7])
-def test_mean_and_variance_of_products(sigma: float, shift: float):
-    """q, k ~ N(mu, sigma^2 I): mean |mu|^2, variance d sigma^4 + 2 sigma^2 |mu|^2."""
-    width, draws = 31, 40_000
-    mu = torch.linspace(-shift, shift, width, dtype=DOUBLE)
-    query, key = (mu + sigma * torch.randn(draws, 1, width, dtype=DOUBLE) for _ in range(2))
-    products = Dot()(query, key).flatten()
-    square = mu.square().sum().item()
-    variance = width * sigma**4 + 2 * sigma**2 * square
-    assert products.mean().item() == pytest.approx(square, abs=5 * (variance / draws) ** 0.5)
-    assert products.var().item() == pytest.approx(variance, rel=0.05)
-    if not shift:
-        assert ScaledDot()(query, key).std().item() == pytest.approx(sigma**2, rel=0.03)
-
-
-def test_the_soft_lookup_becomes_the_exact_one():
-    key = torch.nn.functional.normalize(torch.randn(7, 5, dtype=DOUBLE), dim=-1)
-    value = torch.randn(7, 3, dtype=DOUBLE)
-    for score in (lambda beta: Cosine(beta), lambda beta: Distance(beta**-0.5)):
-        errors = [
-            (attend(key, key, value, score=score(beta))[0] - value).abs().max().item() for beta in (10.0, 100.0, 1e4)
-        ]
-        assert errors == sorted(errors, reverse=True)
-        assert errors[-1] < 1e-12
-
-
-def test_equal_keys_are_averaged_as_rows_of_a_query_are():
-    key = torch.eye(5, dtype=DOUBLE)[[0, 1, 0, 2, 0]]
-    value = torch.randn(5, 3, dtype=DOUBLE)
-    context, _ = attend(torch.eye(5, dtype=DOUBLE)[:1], key, value, score=Cosine(1e4))
-    torch.testing.assert_close(context[0], value[[0, 2, 4]].mean(0))
 
 
 def test_softmax_of_large_scores_does_not_overflow():

@@ -13,36 +13,12 @@ from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.lstmn import LSTMNConfig
+from tests.oracle.reference import drawn, numbers, softmax, step_lstm
 
 
 def make(config: Any, vocabulary: int = 13) -> Any:
     torch.manual_seed(5)
-    model = build_language_model(config, vocabulary).double().eval()
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.5)
-    return model
-
-
-def numbers(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().numpy()
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    weights = np.exp(x - x.max())
-    return weights / weights.sum()
-
-
-def lstm(network: Any, inputs: np.ndarray, hidden: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One step; PyTorch stacks the gates in, forget, new, out."""
-    w_x, w_h, b_x, b_h = (numbers(each) for each in network.parameters())
-    gates = w_x @ inputs + b_x + w_h @ hidden + b_h
-    inward, forget, new, out = np.split(gates, 4)
-    cell = sigmoid(forget) * cell + sigmoid(inward) * np.tanh(new)
-    return sigmoid(out) * np.tanh(cell), cell
+    return drawn(build_language_model(config, vocabulary))
 
 
 WORDS = torch.tensor([[4, 7, 4, 9, 12, 7]])
@@ -59,7 +35,7 @@ def test_a_stacked_lstm():
     for place, inputs in enumerate(embedded(model)):
         for layer in range(2):
             network = model.network.layers[layer].network
-            hidden[layer], cells[layer] = lstm(network, inputs, hidden[layer], cells[layer])
+            hidden[layer], cells[layer] = step_lstm(network, inputs, hidden[layer], cells[layer])
             inputs = hidden[layer]
         wanted = numbers(model.output.weight) @ inputs + numbers(model.output.bias)
         np.testing.assert_allclose(numbers(found[place]), wanted, rtol=1e-10)
@@ -74,7 +50,7 @@ def test_attention_over_what_was_before(itself: bool):
     hidden, cell, past = np.zeros(7), np.zeros(7), []
     found = model(WORDS, model.begin(1))[0][0]
     for place, inputs in enumerate(embedded(model)):
-        hidden, cell = lstm(model.network.layers[0].network, inputs, hidden, cell)
+        hidden, cell = step_lstm(model.network.layers[0].network, inputs, hidden, cell)
         read = [*past, hidden] if itself else past
         recent = np.array(read[-3:])
         context = softmax(recent @ hidden) @ recent if len(recent) else np.zeros(7)
@@ -99,7 +75,7 @@ def test_lstmn(positions: Any):
             scores = np.tanh(np.concatenate([inputs, read]) @ query + tape @ key) @ energy
             weights = softmax(scores + near[len(tape) : 0 : -1])
             read, read_cell = weights @ tape, weights @ memory
-        hidden, cell = lstm(model.cell, inputs, read, read_cell)
+        hidden, cell = step_lstm(model.cell, inputs, read, read_cell)
         wanted = numbers(model.output.weight) @ hidden + numbers(model.output.bias)
         np.testing.assert_allclose(numbers(found[place]), wanted, rtol=1e-10)
         hiddens.append(hidden)
@@ -113,17 +89,6 @@ def test_an_lstmn_with_distances_prefers_its_last_state_at_first():
     with record(model) as maps:
         model(WORDS, model.begin(1))
     np.testing.assert_allclose(numbers(maps["attend"])[0, -1, -1], 1 - np.exp(-2), atol=1e-3)
-
-
-def test_an_lstmn_whose_tape_has_one_place_is_an_lstm():
-    """A read of one place has the weight 1, so that the last state goes on."""
-    model = make(LSTMNConfig(embedding=5, width=7, attention=3, window=1, tied=False))
-    found = model(WORDS, model.begin(1))[0][0]
-    hidden, cell = np.zeros(7), np.zeros(7)
-    for place, inputs in enumerate(embedded(model)):
-        hidden, cell = lstm(model.cell, inputs, hidden, cell)
-        wanted = numbers(model.output.weight) @ hidden + numbers(model.output.bias)
-        np.testing.assert_allclose(numbers(found[place]), wanted, rtol=1e-10)
 
 
 @pytest.mark.parametrize(("layers", "width", "heads", "context"), [(1, 6, 3, 7), (2, 10, 2, 11), (3, 15, 5, 13)])

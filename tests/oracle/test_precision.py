@@ -9,11 +9,9 @@ from torch.nn import functional
 
 from regard.attention import Attend, attend
 from regard.attention.align import softmax
-from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive, Distance, InverseDistance, ScaledDot, Score
 from regard.nn.recurrent import CELL_CLASSES, CellReader
-from tests.oracle.test_transformer import copy_heads
 
 
 def errors(
@@ -60,33 +58,16 @@ def test_additive():
     assert 0 < ours <= 2 * theirs
 
 
-def test_distances():
-    def plain(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return torch.softmax(-torch.cdist(query, key).square() / 50, -1) @ value
-
-    ours, theirs = errors(read(Distance(5.0)), plain, read(Distance(5.0)))
+@pytest.mark.parametrize(
+    ("score", "plain"),
+    [
+        (Distance(5.0), lambda apart: torch.softmax(-apart.square() / 50, -1)),
+        (InverseDistance(0.1), lambda apart: functional.normalize(1 / (apart + 0.1), p=1, dim=-1)),
+    ],
+)
+def test_distances(score: Score, plain: Callable[[Tensor], Tensor]):
+    ours, theirs = errors(read(score), lambda q, k, v: plain(torch.cdist(q, k)) @ v, read(score))
     assert 0 < ours <= 2 * theirs
-
-
-def test_inverse_distances():
-    def plain(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return functional.normalize(1 / (torch.cdist(query, key) + 0.1), p=1, dim=-1) @ value
-
-    ours, theirs = errors(read(InverseDistance(0.1)), plain, read(InverseDistance(0.1)))
-    assert 0 < ours <= 2 * theirs
-
-
-def test_heads():
-    single, double = MultiHead(64, 2), MultiHead(64, 2).double()
-    theirs = nn.MultiheadAttention(64, 2, batch_first=True)
-    copy_heads(theirs, single)
-    double.load_state_dict(single.state_dict())
-    ours_error, their_error = errors(
-        lambda query, key, value: single(query, Memory(key, value)),
-        lambda query, key, value: theirs(query, key, value, need_weights=False)[0],
-        lambda query, key, value: double(query, Memory(key, value)),
-    )
-    assert 0 < ours_error <= 2 * their_error
 
 
 def test_masked_softmax():

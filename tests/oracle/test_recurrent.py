@@ -1,6 +1,6 @@
 """Cells, readers and recurrent decoders, equation by equation."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,13 +15,10 @@ from regard.nn.recurrent import (
     CELL_CLASSES,
     KINDS,
     CellName,
-    CellReader,
     Float32LSTM,
-    GRUResetBefore,
     Recurrent,
     RecurrentName,
     SequenceReader,
-    Stack,
 )
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
@@ -50,42 +47,6 @@ def test_cells(name: CellName):
             "tanh": lambda given=given, before=before: reference.tanh(p, "c", given, before),
         }[name]()
         close(cell(x, state)[row], expected)
-
-
-def test_the_papers_cell_is_not_pytorchs():
-    """With the same weights, and z swapped, the two differ: one resets before the product, the other after."""
-    ours = GRUResetBefore(3, 5)
-    theirs: Any = CELL_CLASSES["gru"](3, 5)
-    x, state = torch.randn(7, 3), torch.randn(7, 5)
-    with torch.no_grad():
-        ours.inputs.weight.copy_(theirs.cell.weight_ih)
-        ours.inputs.bias.copy_(theirs.cell.bias_ih)
-        ours.gates.weight.copy_(theirs.cell.weight_hh[:10])
-        ours.candidate.weight.copy_(theirs.cell.weight_hh[10:])
-        theirs.cell.bias_hh.zero_()
-        for tensor in (ours.inputs.weight, ours.inputs.bias):
-            tensor[5:10] *= -1
-        ours.gates.weight[5:] *= -1
-        assert not torch.allclose(ours(x, state), theirs(x, state), atol=1e-3)
-        ours.inputs.bias[:5] = theirs.cell.bias_ih[:5] = 1e3
-        torch.testing.assert_close(ours(x, state), theirs(x, state))
-
-
-def test_a_stack_is_pytorchs_network_one_step_at_a_time():
-    network, stack = Recurrent("lstm", 3, 5, 2).double(), Stack("lstm", 3, 5, 2).double()
-    stack.load_state_dict(
-        {
-            f"cells.{layer}.cell.{part}": network.network.get_parameter(f"{part}_l{layer}")
-            for layer in range(2)
-            for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        }
-    )
-    x, state = torch.randn(2, 7, 3).double(), torch.randn(2, 2, 10).double()
-    outputs, after = network(x, state)
-    for position in range(7):
-        top, state = stack(x[:, position], state)
-        torch.testing.assert_close(top, outputs[:, position])
-    torch.testing.assert_close(state, after)
 
 
 @pytest.mark.parametrize("kind", ["tanh", "gru", "lstm"])
@@ -117,27 +78,6 @@ def test_autocast_leaves_the_plain_lstm_alone():
     assert torch.equal(outputs, expected)
     assert torch.equal(state, last)
     assert torch.equal(packed.data, theirs(pack_padded_sequence(x.float(), lengths, batch_first=True))[0].data)
-
-
-def test_a_reader_of_one_direction_ends_with_its_last_state():
-    reader = SequenceReader("lstm", 3, 5, 2, bidirectional=False).double()
-    lengths = torch.tensor([4, 7, 1, 0])
-    states, ends = reader(torch.randn(4, 7, 3).double(), lengths)
-    for row, length in enumerate(lengths.tolist()):
-        assert torch.equal(ends[row], states[row, length - 1] if length else torch.zeros(5).double())
-        assert not states[row, length:].any()
-
-
-def test_the_cell_reader_reads_as_pytorchs_does():
-    forwards, backwards = CELL_CLASSES["gru"](3, 5), CELL_CLASSES["gru"](3, 5)
-    reader = SequenceReader("gru", 3, 5)
-    for layer, cell in ((reader.forwards[0], forwards), (reader.backwards[0], backwards)):
-        cell.load_state_dict(
-            {f"cell.{name.removesuffix('_l0')}": tensor for name, tensor in layer.state_dict().items()}
-        )
-    x, lengths = torch.randn(4, 7, 3), torch.tensor([4, 7, 1, 0])
-    for ours, theirs in zip(CellReader(forwards, backwards)(x, lengths), reader(x, lengths), strict=True):
-        torch.testing.assert_close(ours, theirs)
 
 
 def bahdanau(p: Parameters, source: list[int], target: list[int], width: int) -> Array:
@@ -174,20 +114,11 @@ def test_bahdanau():
     close(model(SOURCE, LENGTHS, TARGET)[0], expected)
 
 
-def read_lstm(p: Parameters, name: str, inputs: list[Array], width: int) -> list[Array]:
-    """Outputs of one layer from zero."""
-    h, c, outputs = np.zeros(width), np.zeros(width), []
-    for x in inputs:
-        h, c = reference.lstm(p, name, x, h, c, "_l0")
-        outputs.append(h)
-    return outputs
-
-
 def luong(p: Parameters, config: LuongConfig, source: list[int], target: list[int]) -> Array:
     """Luong 2015, section 3, of two layers: logits after each target word."""
     inputs = [reference.embed(p, "encoder", token) for token in source]
-    lower = read_lstm(p, "encoder.reader.forwards.0", inputs, config.width)
-    states = np.array(read_lstm(p, "encoder.reader.forwards.1", lower, config.width))
+    lower = reference.read_lstm(p, "encoder.reader.forwards.0", inputs)
+    states = np.array(reference.read_lstm(p, "encoder.reader.forwards.1", lower))
     start = np.tanh(p["decoder.initial.linear.weight"] @ states[-1] + p["decoder.initial.linear.bias"])
     h1, c1, h2, c2 = np.split(start, 4)
     scores = {
@@ -238,10 +169,8 @@ def test_one_pass(width: int, heads: int):
         torch.nn.init.normal_(bias)
     p = reference.parameters(model)
     inputs = [reference.embed(p, "encoder", token) for token in SOURCE[0].tolist()]
-    forward = read_lstm(p, "encoder.reader.forwards.0", inputs, 3)
-    backward = read_lstm(p, "encoder.reader.backwards.0", inputs[::-1], 3)
-    states = np.array([np.concatenate(pair) for pair in zip(forward, reversed(backward), strict=True)])
-    summary = np.concatenate([forward[-1], backward[-1]])
+    states = np.array(reference.both_ways(p, "encoder.reader", inputs))
+    summary = np.concatenate([states[-1, :3], states[0, 3:]])
     starts = [p[f"decoder.starts.{i}.linear.weight"] @ summary + p[f"decoder.starts.{i}.linear.bias"] for i in range(2)]
     (h, c), (top, cell) = (np.split(np.tanh(start), 2) for start in starts)
     logits = []
@@ -260,7 +189,7 @@ def test_bottleneck(summary: Literal["start", "every-step"]):
     model = Bottleneck(11, 13, BottleneckConfig(embedding=3, width=5, summary=summary)).double()
     p = reference.parameters(model)
     inputs = [reference.embed(p, "encoder", token) for token in SOURCE[0].tolist()]
-    vector = read_lstm(p, "encoder.reader.forwards.0", inputs, 5)[-1]
+    vector = reference.read_lstm(p, "encoder.reader.forwards.0", inputs)[-1]
     start = np.tanh(p["decoder.initial.linear.weight"] @ vector + p["decoder.initial.linear.bias"])
     h, c = np.split(start, 2)
     logits = []

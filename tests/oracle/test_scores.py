@@ -1,4 +1,4 @@
-"""Each score against its formula, computed one query and one key at a time."""
+"""Each score, and those that see earlier weights, against its formula, one query and one key at a time."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,12 @@ import torch
 from torch import nn
 
 from regard.attention import Attend, attend
+from regard.attention.align import LocalMonotonic
 from regard.attention.heads import MultiHead
+from regard.attention.history import Coverage, History, LocationAware, SequentialAttend
+from regard.attention.masks import padding
 from regard.attention.memory import Memory
+from regard.attention.record import record
 from regard.attention.scores import (
     Additive,
     Cosine,
@@ -26,7 +30,7 @@ from regard.attention.scores import (
 )
 from regard.kernels.additive import additive
 from tests.oracle import reference
-from tests.oracle.reference import Array
+from tests.oracle.reference import Array, Parameters
 
 Formula = Callable[[Array, Array], float]
 
@@ -198,3 +202,50 @@ def test_heads_of_additive_attention_against_loops():
     expected = np.concatenate(reads, -1) @ p["output.weight"].T + p["output.bias"]
     memory = Memory(torch.from_numpy(key)[None], torch.from_numpy(key)[None])
     np.testing.assert_allclose(heads(torch.from_numpy(query)[None], memory)[0].detach().numpy(), expected, rtol=1e-12)
+
+
+def covered(p: Parameters, past: list[Array]) -> Array:
+    """See 2017, equation 10: w_c times the sum of the weights so far."""
+    return np.stack(past).sum(0)[:, None] * p["history.weight"]
+
+
+def convolved(p: Parameters, past: list[Array]) -> Array:
+    """Chorowski 2015, equation 8: U (F * a_{t-1}), a filter of 3 whose middle lies on the key."""
+    padded = np.concatenate([[0.0], past[-1], [0.0]])
+    windows = np.array([padded[key : key + 3] for key in range(len(past[-1]))])
+    return windows @ p["history.filters.weight"][:, 0].T @ p["history.linear.weight"].T
+
+
+@pytest.mark.parametrize(
+    ("history", "addition"), [(Coverage(7), covered), (LocationAware(7, filters=2, kernel=3), convolved)]
+)
+def test_additive_scores_with_a_history(history: History, addition):
+    attend = SequentialAttend(Additive(5, 3, 7), history).double()
+    query, keys = torch.randn(2, 4, 5, dtype=torch.float64), torch.randn(2, 6, 3, dtype=torch.float64)
+    with record(attend) as maps:
+        attend(query, Memory(keys, keys, padding(torch.tensor([6, 4]), 6)))
+    p = reference.parameters(attend)
+    for row, length in enumerate((6, 4)):
+        past = [np.zeros(length)]
+        for step in range(4):
+            extra = addition(p, past)
+            hidden = query[row, step].numpy() @ p["score.query_weight"] + keys[row].numpy() @ p["score.key_weight"]
+            scores = [p["score.energy"] @ np.tanh(hidden[key] + extra[key]) for key in range(length)]
+            past.append(reference.softmax(scores))
+            np.testing.assert_allclose(maps[""][row, step, :length].numpy(), past[-1], atol=1e-12)
+
+
+def test_a_filter_without_a_middle():
+    with pytest.raises(ValueError, match="kernel is 4; it must be odd"):
+        LocationAware(7, kernel=4)
+
+
+def test_a_history_hands_on_the_state_of_its_alignment():
+    """A window of one key moves on from query to query."""
+    attend, memory = (
+        SequentialAttend(Additive(5, 3, 7), Coverage(7), LocalMonotonic(0)),
+        Memory.of(torch.randn(2, 6, 3)),
+    )
+    with record(attend) as maps:
+        attend(torch.randn(2, 4, 5), memory)
+    assert torch.equal(maps[""], torch.eye(4, 6).expand(2, 4, 6))

@@ -1,4 +1,4 @@
-"""The span reader in NumPy float64 with loops, one word of the context at a time, and its laws."""
+"""The span reader and the encoder that compares words of one text, in NumPy with loops, one word at a time."""
 
 from dataclasses import replace
 
@@ -9,6 +9,8 @@ from torch import nn
 
 from regard.attention.record import record
 from regard.models.span_reader import FILTERS, SpanReader, SpanReaderConfig
+from regard.nn.encoders import MatchingEncoder
+from regard.nn.layers import TokenEmbedding
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 
@@ -47,8 +49,7 @@ def inputs(rows: list[int], characters: int = CONFIG.characters) -> tuple[torch.
 
 
 def mixed(query: Array, keys: list[Array], values: list[Array]) -> Array:
-    weights = reference.softmax([float(query @ key) for key in keys])
-    return np.sum([weight * value for weight, value in zip(weights, values, strict=True)], 0)
+    return reference.lookup(reference.dot, query, np.array(keys), np.array(values))[0]
 
 
 def relu(p: Parameters, name: str, x: Array) -> Array:
@@ -143,3 +144,63 @@ def test_half_precision_is_near_full_precision():
     with torch.autocast("cpu", torch.bfloat16):
         found = model(*batch)
     torch.testing.assert_close(found.float(), model(*batch), rtol=0.05, atol=0.3)
+
+
+TEXTS = [[5, 7, 6, 5], [8, 4, 9], [6]]
+
+
+def drawn_encoder() -> MatchingEncoder:
+    torch.manual_seed(3)
+    return reference.drawn(MatchingEncoder(TokenEmbedding(11, 3), 2), 0.7)
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    tokens = nn.utils.rnn.pad_sequence([torch.tensor(each) for each in TEXTS], batch_first=True)
+    return tokens, torch.tensor([len(each) for each in TEXTS])
+
+
+def states_of(p: Parameters, text: list[int]) -> list[Array]:
+    words = [p["embedding.table.weight"][token] * 3**0.5 for token in text]
+    keys = [np.maximum(0, p["alike.0.weight"] @ word + p["alike.0.bias"]) for word in words]
+    rows = []
+    for place, word in enumerate(words):
+        others = [other for other in range(len(words)) if other != place]
+        chosen = np.array([keys[other] for other in others]), np.array([words[other] for other in others])
+        matched = reference.lookup(reference.dot, keys[place], *chosen)[0] if others else 0 * word
+        rows.append(np.concatenate([word, matched]))
+    return reference.both_ways(p, "reader", rows)
+
+
+def test_states_are_those_of_loops():
+    encoder = drawn_encoder()
+    memory, p = encoder(*batch()), reference.parameters(encoder)
+    for row, text in enumerate(TEXTS):
+        found = memory.value[row, : len(text)].detach().numpy()
+        np.testing.assert_allclose(found, np.array(states_of(p, text)), rtol=1e-10, atol=1e-12)
+    assert memory.summary is not None
+    ahead, back = memory.value[0, 3, :2], memory.value[0, 0, 2:]
+    torch.testing.assert_close(memory.summary[0], torch.cat([ahead, back]))
+
+
+def test_a_rare_word_finds_itself():
+    """With one map for queries and keys a word is more like itself than like others."""
+    encoder = MatchingEncoder(TokenEmbedding(11, 16), 2).eval()
+    with record(encoder) as maps:
+        encoder(torch.tensor([[5, 7, 6, 4, 8, 5]]), torch.tensor([6]))
+    weights = maps["attend"][0]
+    assert weights[0].argmax() == 5
+    assert weights[5].argmax() == 0
+    assert not weights.diagonal().any()
+
+
+def test_gradients_of_the_encoder():
+    encoder = drawn_encoder()
+    tokens, lengths = batch()
+    table = encoder.embedding
+    assert isinstance(table, TokenEmbedding)
+
+    def read(weight: torch.Tensor) -> torch.Tensor:
+        memory = torch.func.functional_call(encoder, {"embedding.table.weight": weight}, (tokens, lengths))
+        return memory.value
+
+    assert torch.autograd.gradcheck(read, table.table.weight.detach().clone().requires_grad_())

@@ -7,13 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
-from regard.attention.masks import Mask, causal, padding
+from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.kv_cache import KVCache, empty_cache
-from regard.nn.layers import FeedForward, PostNorm, PreNorm, Residual
-from regard.nn.transformer import DecoderLayer, EncoderLayer
+from regard.nn.layers import EncoderLayer, FeedForward
+from regard.nn.transformer import DecoderLayer
 
 LENGTHS = torch.tensor([5, 7])
 HIDDEN = torch.arange(7) >= LENGTHS[:, None]
@@ -82,49 +81,6 @@ def test_heads(memory_width: int, masked: bool):
     torch.testing.assert_close(next(iter(maps.values())), weights)
 
 
-def residual(norm_first: bool) -> Residual:
-    return (PreNorm if norm_first else PostNorm)(6).double()
-
-
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_encoder_layer(norm_first: bool):
-    theirs = nn.TransformerEncoderLayer(6, 3, 11, 0.0, batch_first=True, norm_first=norm_first).double()
-    ours = EncoderLayer(
-        MultiHead(6, 3).double(), FeedForward(6, 11).double(), (residual(norm_first), residual(norm_first))
-    )
-    copy_encoder_layer(theirs, ours)
-    states = torch.randn(2, 7, 6).double()
-    expected = theirs(states, src_key_padding_mask=HIDDEN)
-    torch.testing.assert_close(ours(states, padding(LENGTHS, 7))[~HIDDEN], expected[~HIDDEN])
-    torch.testing.assert_close(ours(states, None), theirs(states))
-
-
-def empty(layer: DecoderLayer) -> KVCache:
-    return empty_cache(layer.self_attention, torch.zeros(2).double())
-
-
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_decoder_layer(norm_first: bool):
-    theirs = nn.TransformerDecoderLayer(6, 3, 11, 0.0, batch_first=True, norm_first=norm_first).double()
-    ours = DecoderLayer(
-        MultiHead(6, 3).double(),
-        MultiHead(6, 3).double(),
-        FeedForward(6, 11).double(),
-        (residual(norm_first), residual(norm_first), residual(norm_first)),
-    )
-    copy_decoder_layer(theirs, ours)
-    target, states = torch.randn(2, 3, 6).double(), torch.randn(2, 7, 6).double()
-    expected = theirs(target, states, tgt_mask=FUTURE, memory_key_padding_mask=HIDDEN)
-    source = ours.cross_attention.prepare(Memory(states, states, padding(LENGTHS, 7)))
-    together, _, _ = ours(target, empty(ours), source)
-    torch.testing.assert_close(together, expected)
-    past, steps = empty(ours), []
-    for position in target.split(1, 1):
-        step, past, _ = ours(position, past, source)
-        steps.append(step)
-    torch.testing.assert_close(torch.cat(steps, 1), expected)
-
-
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning")
 @pytest.mark.parametrize("norm", ["before", "after"])
 def test_the_whole_model(norm: Literal["before", "after"]):
@@ -161,14 +117,3 @@ def test_the_whole_model(norm: Literal["before", "after"]):
         memory_key_padding_mask=HIDDEN,
     )
     torch.testing.assert_close(model(source, LENGTHS, target), states @ table.T + model.decoder.output.bias)
-
-
-@pytest.mark.parametrize("mask", [None, causal(7), causal(7) & padding(LENGTHS, 7)])
-def test_masks_mean_the_same(mask: Mask | None):
-    """One mask of ours beside PyTorch's two arguments."""
-    theirs, ours = nn.MultiheadAttention(6, 2, batch_first=True), MultiHead(6, 2)
-    copy_heads(theirs, ours)
-    states = torch.randn(2, 7, 6)
-    hidden = None if mask is None else ~mask.dense().expand(2, 7, 7).repeat_interleave(2, 0)
-    expected, _ = theirs(states, states, states, attn_mask=hidden)
-    torch.testing.assert_close(ours(states, Memory(states, states, mask)), expected)

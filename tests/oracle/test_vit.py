@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from regard.models.captioner import GridTransformer, GridTransformerConfig
 from regard.models.vit import Vit, VitConfig
@@ -22,12 +21,6 @@ VARIANTS = {
     "epsilon": VitConfig(**SMALL, epsilon=0.1),
     "convolutional": VitConfig(**{**SMALL, "image": 12, "patch": 4}, stem="convolutional"),
 }
-
-
-def drawn(module: nn.Module) -> Parameters:
-    for parameter in module.parameters():
-        nn.init.normal_(parameter, std=0.5)
-    return reference.parameters(module)
 
 
 def layer_norm(p: Parameters, name: str, x: Array, epsilon: float) -> Array:
@@ -98,8 +91,8 @@ def convolved(p: Parameters, pixels: Array) -> Array:
 def test_vit(name: str):
     """The whole model, to the class: of [CLS] or of the mean over patches."""
     config = VARIANTS[name]
-    model, images = Vit(5, config).double().eval(), torch.randn(2, 3, config.image, config.image).double()
-    p = drawn(model)
+    model, images = reference.drawn(Vit(5, config)), torch.randn(2, 3, config.image, config.image).double()
+    p = reference.parameters(model)
     for image, found in zip(images.numpy(), model(images).detach().numpy(), strict=True):
         z = embedded(p, config, image)
         for layer in range(config.layers):
@@ -131,8 +124,8 @@ def stage(p: Parameters, name: str, cells: Array) -> Array:
 
 def test_a_grid_of_cells():
     """Both stages, the cells row by row, each with the vector of its place; their mean is the summary."""
-    encoder, images = GridEncoder(2, (3, 5), 3).double(), torch.randn(2, 2, 11, 11).double()
-    p = drawn(encoder)
+    encoder, images = reference.drawn(GridEncoder(2, (3, 5), 3)), torch.randn(2, 2, 11, 11).double()
+    p = reference.parameters(encoder)
     memory = encoder(images)
     assert memory.summary is not None
     for row, image in enumerate(images.numpy()):
@@ -161,8 +154,8 @@ def decoder_layer(p: Parameters, name: str, heads: int, x: Array, cells: Array) 
 def test_grid_transformer():
     """Words with sinusoids over the cells; the output's weight is the embedding's table."""
     config = GridTransformerConfig(image=11, channels=1, stages=(2, 5), layers=2, width=6, hidden=7, heads=3)
-    model = GridTransformer(13, config).double().eval()
-    p = drawn(model)
+    model = reference.drawn(GridTransformer(13, config))
+    p = reference.parameters(model)
     image, target = torch.randn(1, 1, 11, 11).double(), [2, 8, 6, 11]
     cells = model.encoder(image).value[0].detach().numpy()
     x = np.array([reference.embed(p, "decoder", token) + sinusoid(at, 6) for at, token in enumerate(target)])

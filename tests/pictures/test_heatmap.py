@@ -1,9 +1,17 @@
+"""Matrices, several of them, and lines between labels."""
+
+from typing import Any
+
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 
+from regard.errors import InputError
 from regard.maps import Alignment
 from regard.pictures import heatmap
-from regard.pictures.style import choose_scale_end
+from regard.pictures.canvas import choose_scale_end, plotting
+from regard.pictures.heatmap import MAX_COLUMNS, multiples
+from regard.pictures.views import MAX_LINES, WIDEST, lines
 
 
 def texts(figure):
@@ -105,3 +113,138 @@ def test_axes_are_named_by_their_roles():
 def test_the_scale_of_small_weights(weights: np.ndarray, end: float):
     assert choose_scale_end(weights) == pytest.approx(end)
     assert choose_scale_end(weights[None]) == pytest.approx(end)
+
+
+MAPS = np.random.default_rng(7).dirichlet(np.ones(3), size=(5, 2)) / 4
+NAMES = tuple(f"map {number}" for number in range(5))
+MAP_LABELS = ("Das", "注意", "مرحبا"), ("a", "$b$")
+
+
+def panels(figure):
+    return figure.axes[:-1]
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_matrix_a_map_in_rows_of_layers():
+    found = panels(multiples(MAPS, NAMES, (2, 3), MAP_LABELS))
+    for axes, weights in zip(found, MAPS, strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), weights)
+    tops = [round(axes.get_position().y1, 6) for axes in found]
+    assert tops[0] == tops[1] > tops[2] == tops[3] == tops[4]
+
+
+@pytest.mark.parametrize(("asked", "most"), [(None, 0.3), (0.1, 0.1), (1.0, 1.0)])
+def test_one_scale_which_the_bar_says(asked: float | None, most: float):
+    weights = MAPS * 0.21 / MAPS.max()
+    figure = multiples(weights, NAMES, (5,), vmax=asked)
+    assert {axes.images[0].get_clim() for axes in panels(figure)} == {(0, most)}
+    ticks = [text.get_text() for text in figure.axes[-1].get_yticklabels()]
+    assert ticks == ["0", f"{most / 2:g}", f"{most:g}"]
+
+
+@pytest.mark.usefixtures("chinese")
+def test_pieces_are_named_where_there_is_room():
+    named = {text.get_text() for text in multiples(MAPS, NAMES, (5,), MAP_LABELS).texts}
+    assert {"Das", "注\n意", "مرحبا", "a", "$b$"} <= named
+    many = multiples(np.zeros((12, 40, 40)), ("m",) * 12, (6, 6), (("s",) * 40, ("t",) * 40))
+    labels = [text.get_text() for text in many.texts]
+    assert 5 <= labels.count("s") // 6 == labels.count("t") // 2 < 40  # too many for the room: some, on the outer edge
+    some = multiples(np.zeros((4, 24, 24)), ("m",) * 4, (4,), (("s",) * 24, ("t",) * 24))
+    assert [text.get_text() for text in some.texts].count("t") == 24
+
+
+@pytest.mark.usefixtures("chinese")
+def test_everything_of_several_maps_is_inside_and_nothing_overlaps():
+    names = [f"a rather long name {number}" for number in range(5)]
+    figure = multiples(MAPS, names, (2, 3), MAP_LABELS, title="t" * 50)
+    with plotting():  # which is how it is written
+        boxes = {text.get_text(): text.get_window_extent() for text in figure.texts}
+    assert min(min(box.x0, box.y0) for box in boxes.values()) >= 0
+    assert max(box.x1 for box in boxes.values()) <= figure.bbox.x1
+    assert max(box.y1 for box in boxes.values()) <= figure.bbox.y1
+    for group in ([axes.get_window_extent() for axes in panels(figure)], [boxes[name] for name in (*names, "Das")]):
+        assert not any(a.overlaps(b) for i, a in enumerate(group) for b in group[:i])
+
+
+def test_a_long_layer_is_broken():
+    count = MAX_COLUMNS + 3
+    found = panels(multiples(np.ones((count, 2, 2)), ("m",) * count, (count,)))
+    assert len({round(axes.get_position().y1, 6) for axes in found}) == 2
+
+
+def test_512_pieces_of_144_heads_are_refused():
+    with pytest.raises(InputError, match=r"144 maps of 512 x 512 weights are 37.7 million cells; at most 4 million"):
+        multiples(np.broadcast_to(np.zeros(1), (144, 512, 512)), ("m",) * 144, (12,) * 12)
+
+
+WORDS = ("Das", "注意", "groß", "مرحبا", "</s>")
+WEIGHTS = np.array([[[0.6, 0.3, 0.1, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0, 0.0, 1.0], [0.2] * 5]])
+
+
+def collections(figure, samples: int) -> list[Any]:
+    """The lines of each head, without the samples of the legend."""
+    return [each for each in figure.artists if isinstance(each, LineCollection)][samples:]
+
+
+def line_figure(threshold: float = 0.15):
+    return lines(WEIGHTS, WORDS, ("a", "b"), ("layer 0, head 0", "layer 0, head 1"), threshold=threshold, title="$x$")
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_line_for_each_weight_that_is_not_under_the_threshold():
+    first, second = collections(line_figure(), 2)
+    assert (len(first.get_segments()), len(second.get_segments())) == (2, 6)
+    np.testing.assert_allclose(sorted(first.get_linewidths()), [0.3 * WIDEST, 0.6 * WIDEST])
+    assert [len(each.get_segments()) for each in collections(line_figure(0.0), 2)] == [3, 6]
+    assert [len(each.get_segments()) for each in collections(line_figure(1.0), 2)] == [0, 1]
+
+
+@pytest.mark.usefixtures("chinese")
+def test_from_what_reads_at_the_left_to_what_is_read_at_the_right():
+    (_, second), places = collections(line_figure(), 2), {}
+    for text in line_figure().texts:
+        places[text.get_text()] = text.get_position()
+    begin, end = second.get_segments()[-1]
+    assert places["a"][0] < begin[0] < end[0] < places["∎"][0]
+    assert abs(begin[1] - places["a"][1]) < 0.1
+    assert abs(end[1] - places["∎"][1]) < 0.1
+
+
+@pytest.mark.usefixtures("chinese")
+def test_everything_is_named_and_the_threshold_is_said():
+    shown = {text.get_text() for text in line_figure().texts}
+    assert {
+        *WORDS[:-1],
+        "∎",
+        "∎ end of text",
+        "a",
+        "b",
+        "target (queries)",
+        "source (keys)",
+        "layer 0, head 1",
+        "$x$",
+    } <= shown
+    assert "a line is as wide as its weight; weights under 0.15 have none" in shown
+
+
+def test_all_of_a_picture_of_lines_is_inside():
+    found = lines(np.ones((1, 1, 1)), ("Donaudampfschifffahrtsgesellschaft",), ("y" * 60,), ("h",), title="t" * 60)
+    with plotting():  # which is how it is written
+        boxes = [text.get_window_extent() for text in found.texts]
+    assert min(min(box.x0, box.y0) for box in boxes) >= 0
+    assert max(box.x1 for box in boxes) <= found.bbox.x1
+    assert max(box.y1 for box in boxes) <= found.bbox.y1
+
+
+def test_heads_that_nobody_could_tell_apart():
+    styles = set()
+    for each in collections(lines(np.ones((MAX_LINES, 1, 1)), ("a",), ("b",), ("h",) * MAX_LINES), 0)[:MAX_LINES]:
+        styles.add((tuple(each.get_colors()[0]), str(each.get_linestyles()[0])))
+    assert len(styles) == MAX_LINES
+    with pytest.raises(InputError, match="17 heads are too many for lines; choose at most 16"):
+        lines(np.ones((MAX_LINES + 1, 1, 1)), ("a",), ("b",), ("h",) * (MAX_LINES + 1))
+
+
+def test_a_picture_without_a_line_says_so():
+    shown = [text.get_text() for text in lines(np.full((1, 1, 9), 1 / 9), WORDS[:1] * 9, ("a",), ("h",)).texts]
+    assert "no weight is larger" in " ".join(shown)

@@ -15,8 +15,7 @@ import pytest
 from regard.errors import InputError
 from regard.maps import Alignment
 from regard.maps.alignment import Words
-from regard.maps.breakdown import Breakdown, ScoreFactors
-from regard.maps.lookups import AlternativeMap, Lookups, lookups_from_alignment
+from regard.maps.lookups import AlternativeMap, Breakdown, Lookups, lookups_from_alignment
 from regard.pictures import View
 from regard.pictures.page import BYTES, EXACT, build_payload, draw_fallback, estimate_size, pack_map
 
@@ -68,7 +67,7 @@ def lookups(*shape: int) -> Lookups:
     return Lookups(weights, ("s",) * shape[3], ("t",) * shape[2])
 
 
-def test_row_57_labels_are_text_whatever_they_hold():
+def test_labels_are_text_whatever_they_hold():
     text = View(lookups_from_alignment(Alignment(np.zeros((6, 6)), HOSTILE, HOSTILE)), title=HOSTILE[0]).page()
     reader = Reader(text)
     data, _ = reader.scripts
@@ -81,8 +80,9 @@ def test_row_57_labels_are_text_whatever_they_hold():
     assert all(reader.text.count(label) >= 2 for label in SHOWN)  # in the table for who runs no script
 
 
-def test_only_the_pages_own_style_and_script_may_run(alignment):
+def test_only_the_pages_own_style_and_script_may_run_and_nothing_is_loaded(alignment):
     text = View(lookups_from_alignment(alignment)).page()
+    assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=|\bhref=|fetch\(|XMLHttpRequest|innerHTML", text)
     policy = next(attrs["content"] for tag, attrs in Reader(text).tags if attrs.get("http-equiv"))
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
@@ -90,11 +90,6 @@ def test_only_the_pages_own_style_and_script_may_run(alignment):
         inside = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
         assert len(inside) == 1
         assert f"{tag}-src 'sha256-{b64encode(sha256(inside[0].encode()).digest()).decode()}'" in policy
-
-
-def test_the_page_asks_nothing_of_the_network(alignment):
-    text = View(lookups_from_alignment(alignment), title="A title").page()
-    assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=|\bhref=|fetch\(|XMLHttpRequest|innerHTML", text)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 0, 3), (1, 1, 3, 0), (1, 1, 0, 0), (1, 1, 1, 1), (2, 3, 5, 7)])
@@ -135,7 +130,7 @@ def test_twelve_layers_of_twelve_heads_on_128_tokens_are_small():
     assert (found[weights.ravel() > 0.00013] > 0).all()
 
 
-def test_row_56_too_many_weights_are_refused_with_an_estimate_and_the_option():
+def test_too_many_weights_are_refused_with_an_estimate_and_the_option():
     given = lookups(2, 3, 5, 7)
     wide = Lookups(np.broadcast_to(np.float32(0), (12, 12, 512, 512)), ("s",) * 512, ("t",) * 512)
     with pytest.raises(InputError, match=r"12 x 12 x 512 x 512 .* about 21\.9 MB; at most 16 MB .* largest") as caught:
@@ -149,7 +144,7 @@ def test_row_56_too_many_weights_are_refused_with_an_estimate_and_the_option():
 
 def test_words_sentences_and_breakdown_are_packed():
     query, key, value = np.random.default_rng(2).normal(size=(3, 1, 2, 3, 5))
-    breakdown = Breakdown(ScoreFactors(query, key, 0.5), value, np.tri(3, dtype=bool))
+    breakdown = Breakdown(value=value, query=query, key=key, scale=0.5, allowed=np.tri(3, dtype=bool))
     given = Lookups(
         np.full((1, 2, 3, 3), 1 / 3),
         ("un", "seen", "x"),
@@ -171,7 +166,10 @@ def test_words_sentences_and_breakdown_are_packed():
 def test_too_many_numbers_to_work_a_lookup_out_are_left_out_and_said():
     query, key, value = np.zeros((3, 1, 2, 3, 5))
     given = Lookups(
-        np.full((1, 2, 3, 3), 1 / 3), tuple("abc"), tuple("abc"), breakdown=Breakdown(ScoreFactors(query, key), value)
+        np.full((1, 2, 3, 3), 1 / 3),
+        tuple("abc"),
+        tuple("abc"),
+        breakdown=Breakdown(value=value, query=query, key=key),
     )
     (one,) = build_payload([given], breakdown_limit=90)["lookups"]
     assert "breakdown" in one
@@ -227,7 +225,7 @@ def test_a_notebook_shows_the_page_a_picture_or_the_sizes(alignment, monkeypatch
 
 
 @pytest.mark.parametrize(("targets", "drawn"), [(0, False), (7, True), (131, True)])
-def test_row_58_a_notebook_has_a_picture_of_any_number_of_labels(targets: int, drawn: bool):
+def test_a_notebook_has_a_picture_of_any_number_of_labels(targets: int, drawn: bool):
     weights = np.full((1, 1, targets, 3), 1 / 3)
     bundle = View(Lookups(weights, ("a", "b", "c"), ("t",) * targets))._repr_mimebundle_()
     assert ("image/png" in bundle, "<img" in bundle["text/html"]) == (drawn, drawn)

@@ -56,7 +56,7 @@ def flushed(descriptor: int, original: Any = os.fsync) -> None:
 
 
 def become_windows() -> None:
-    """Take away and replace; `sys.platform` is another while the constants of `regard.system` are read only."""
+    """Take away and replace; `sys.platform` is another while the constants of `regard.extras` are read only."""
     for name in OTHERS:
         importlib.import_module(name)
     sys.modules["msvcrt"] = locks()
@@ -68,7 +68,7 @@ def become_windows() -> None:
     os.open, os.fsync = opened, flushed
     os.environ["USERNAME"] = "reader"
     before, sys.platform = sys.platform, "win32"
-    importlib.import_module("regard.system")
+    importlib.import_module("regard.extras")
     sys.platform = before
 
 

@@ -3,10 +3,6 @@
 import errno
 import hashlib
 import json
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,7 +15,6 @@ from regard.data.inputs import RawRow, RowReader
 from regard.errors import InputError, RunError
 from regard.runs.batch_prediction import Job, Request, Worker, begin, run_job
 from regard.storage import atomic
-from tests.code.tree import SOURCE
 
 LINES = ["a bb", "ccc", "d", "", "eeeee f", "g", "hh", "iiii", "j k", "l", "mm"]
 
@@ -96,28 +91,6 @@ def test_a_restart_computes_what_is_missing(source: Path, tmp_path: Path):
     run_job(job(tmp_path, source), again.build())
     assert sorted(chain(*again.batches)) == sorted(LINES[4:])
     assert written(tmp_path) == before
-
-
-def test_the_part_of_a_process_that_dies_is_free(source: Path, tmp_path: Path):
-    """Another process holds part 1; it is killed when this one has nothing else to do."""
-    the_job, worker = job(tmp_path, source), Lengths()
-    holder = subprocess.Popen(
-        [
-            sys.executable, "-c",
-            "import sys, time\nfrom pathlib import Path\nfrom regard.storage.lock import Lock\n"
-            "lock = Lock(Path(sys.argv[1]), '.part-000001.jsonl.lock')\nprint('held', flush=True)\ntime.sleep(99)",
-            str(the_job.folder),
-        ],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(SOURCE.parent)},
-    )  # fmt: skip
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    kill = threading.Timer(0.5, holder.kill)
-    kill.start()
-    run_job(the_job, worker.build())
-    holder.communicate()
-    assert [len(batch) for batch in worker.batches] == [3, 1, 3, 3, 1]  # parts 0, 2, 1
-    assert [each["text"] for each in written(tmp_path)] == LINES
 
 
 @pytest.mark.parametrize(

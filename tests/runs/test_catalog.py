@@ -19,12 +19,11 @@ from regard.models import catalog
 from regard.models.attention import ALIGNS, POSITIONS, RELATIVE_POSITIONS, SCORES
 from regard.models.luong import Luong, LuongConfig
 from regard.models.sizes import Sides
-from regard.nn.embeddings import NoPositions, Positions
+from regard.nn.layers import NoPositions, Positions
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.tasks.catalog import TASKS
-from regard.tasks.run import Run
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask, Run
 from regard.testing import check_decoder
 
 TRANSFORMER = "{name: transformer, layers: 1, width: 6, hidden: 5, heads: 2, shared: false, score: laplace}"

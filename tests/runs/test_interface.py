@@ -1,8 +1,10 @@
 """`regard.train` and `regard.fit`: training from Python."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -11,7 +13,9 @@ import regard
 from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.attention.scores import ScaledDot
+from regard.data.records import Records, records_of
 from regard.errors import InputError, RunError
+from regard.runs import run_file
 from regard.runs.interface import list_overrides
 from regard.storage import tensors
 from regard.tasks.custom import CustomRun
@@ -66,7 +70,7 @@ def test_an_own_model_learns_and_its_run_opens(tmp_path: Path):
     model, run = fitted(tmp_path / "run", 150)
     assert isinstance(lookup(), Objective)
     assert run.evaluate()["loss"] < 0.05
-    opened = regard.load(tmp_path / "run")
+    opened: Any = regard.load(tmp_path / "run")
     again = opened.restore(Reader(), lookup())
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), again.parameters(), strict=True))
     assert opened.evaluate() == run.evaluate()
@@ -81,9 +85,9 @@ def test_opening_a_custom_run_reads_its_weights_once(tmp_path: Path, monkeypatch
     model, _ = fitted(tmp_path / "run", 2)
     read: list[Path] = []
     monkeypatch.setattr(tensors, "read", lambda path, plain=tensors.read: read.append(path) or plain(path))
-    opened = regard.load(tmp_path / "run")
+    opened: Any = regard.load(tmp_path / "run")
     assert [path.name for path in read] == ["weights.safetensors"]
-    kept = opened.model.tensors
+    kept = opened.tensors
     assert all(torch.equal(kept[name], value) for name, value in model.state_dict().items())
 
 
@@ -124,8 +128,6 @@ def test_what_a_custom_run_cannot_do(tmp_path: Path, request: pytest.FixtureRequ
         opened.evaluate()
     with pytest.raises(InputError, match="a run of the task custom does not predict; it can evaluate"):
         opened.predict(["x"])
-    with pytest.raises(InputError, match="give your own"):
-        opened.model()
     with pytest.raises(InputError, match="misshaped"):
         opened.restore(Reader(keys=6))
     with pytest.raises(InputError, match=r"training: .*unexpected keyword argument .step"):
@@ -158,3 +160,92 @@ def test_settings_become_overrides():
         'data={"kind": "parallel", "train": ["a", "b"]}',
         "truncate=true",
     ]
+
+
+MODEL = {"name": "bert", "layers": 1, "width": 8, "heads": 2, "hidden": 8, "context": 16}
+TINY = {"steps": 2, "warmup": 0, "batch_tokens": 64, "validate_every": 0, "precision": "fp32"}
+ROWS = [{"review": f"it is {word} {n}", "stars": n % 2} for n in range(20) for word in ("good", "bad")]
+
+
+class Table:
+    """What pandas and polars have in common."""
+
+    def __init__(self, rows: list[dict[str, Any]]):
+        self.content = {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
+        self.columns = list(self.content)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.content[name]
+
+
+class Labels:
+    names = ("bad", "good")
+
+
+class Set:
+    """What `datasets` has: rows, and the names of classes."""
+
+    features: ClassVar[dict[str, Any]] = {"review": None, "stars": Labels()}
+
+    def __len__(self) -> int:
+        return len(ROWS)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(ROWS)
+
+
+def test_what_holds_records():
+    assert records_of(ROWS) is ROWS
+    assert records_of(Table(ROWS)) == ROWS
+    named = records_of(Set())
+    assert named is not None
+    assert [each["stars"] for each in named[:3]] == ["bad", "bad", "good"]
+    for other in ("a.csv", {"train": "a.csv"}, ["a.txt", "b.txt"], [], None, 3, np.zeros((2, 2)), iter(ROWS)):
+        assert records_of(other) is None
+
+
+def trained_on(data: Any, folder: Path, **settings: Any) -> Any:
+    kept: dict[str, Any] = {"tokenizer": {"kind": "word", "size": 50}, "model": MODEL, "training": TINY}
+    return regard.train("classify", folder, data=data, **kept | settings)
+
+
+@pytest.mark.parametrize("rows", [Table(ROWS), Set()], ids=["frame", "set"])
+def test_training_and_evaluation(rows: Any, tmp_path: Path):
+    columns = {"text": "review", "label": "stars"}
+    run = trained_on(
+        {"train": rows, "test": ROWS[:4] if isinstance(rows, Table) else rows, **columns}, tmp_path / "run"
+    )
+    assert tuple(run.outputs.labels) == (("0", "1") if isinstance(rows, Table) else ("bad", "good"))
+    assert set(run.evaluate()) == set(run.evaluate(rows)) == {"accuracy", "macro-f1"}
+    saved = regard.load(tmp_path / "run")
+    assert saved.config.data.train == "train.memory"
+    with pytest.raises(InputError, match=r"test.memory: were rows in memory, which are not saved with a run"):
+        saved.evaluate()
+    assert run_file.read(tmp_path / "run" / "config.yaml") == saved.config
+
+
+def test_resuming_with_the_same_rows_and_with_others(tmp_path: Path):
+    rows = [{"text": each["review"], "label": str(each["stars"])} for each in ROWS]
+    trained_on(rows, tmp_path / "run")
+    longer: dict[str, Any] = {"training": TINY | {"steps": 4}}
+    with pytest.raises(InputError, match=r"training.steps: 2 in the run, 4 now"):
+        trained_on(rows, tmp_path / "run", resume=True, **longer)
+    with pytest.raises(InputError, match="cannot resume: data: "):
+        trained_on(rows[:-2], tmp_path / "run", resume=True)
+    trained_on(rows, tmp_path / "run", resume=True)
+
+
+def test_the_kind_of_data_follows_the_rows(tmp_path: Path):
+    rows = [{"source": f"{n}", "target": f"{n} {n}"} for n in range(20)]
+    model = {"name": "bahdanau", "embedding": 4, "width": 4, "attention": 4, "maxout": 4}
+    run = regard.train("dates", tmp_path / "run", data=rows, model=model, training=TINY | {"batch_tokens": 32})
+    assert (run.config.data.kind, run.predict(["3"])[0].text is not None) == ("table", True)
+
+
+def test_rows_that_do_not_fit(tmp_path: Path):
+    with pytest.raises(InputError, match=r"train.memory:1: no column 'text' and 'label', there are"):
+        trained_on(ROWS, tmp_path / "run")
+    with pytest.raises(InputError, match=r"train.memory:2: column 'text' is float, expected text"):
+        trained_on([{"text": "a", "label": "b"}, {"text": float("nan"), "label": "b"}], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert str(Records("a", ROWS)) == "a.memory"

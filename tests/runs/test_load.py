@@ -9,15 +9,14 @@ from torch import Tensor
 import regard
 from regard.data.pairs import Pair
 from regard.errors import InputError, RunError
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.runs import load as runs
+from regard.nn.decoders import EncoderDecoder
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.load import apply_average
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.seq2seq.config import Seq2Seq
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.seq2seq.training import setup
-from regard.tasks.tokenizers import SOURCE, TARGET
 
 PAIRS = [Pair("abc", "cba", "1"), Pair("de", "ed", "2"), Pair("fgaa", "aagf", "3")]
 SETTINGS = """task: seq2seq
@@ -90,18 +89,6 @@ def test_a_shared_tokenizer_is_loaded_once(tmp_path: Path):
     assert run.tokenizers.source is run.tokenizers.target
 
 
-def test_a_folder_that_is_not_a_run(tmp_path: Path):
-    with pytest.raises(InputError, match="missing: no such folder; expected the folder of a run"):
-        regard.load(tmp_path / "missing")
-    with pytest.raises(InputError, match="is an empty folder; expected the folder of a run"):
-        regard.load(tmp_path)
-    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
-    with pytest.raises(InputError, match=r"is a folder with notes\.txt; expected the folder of a run"):
-        regard.load(tmp_path)
-    with pytest.raises(InputError, match=r"notes\.txt: is plain text; expected the folder of a run"):
-        regard.load(str(tmp_path / "notes.txt"))
-
-
 def test_a_run_that_has_no_weights_yet(tmp_path: Path):
     path, _ = make(tmp_path, weights=False)
     with pytest.raises(InputError, match=rf"has no {WEIGHTS} yet; finish its training with .* --resume"):
@@ -118,7 +105,7 @@ def stopped(folder: Path, best: list[int], *, decay: float = 0.0) -> tuple[RunDi
     for number, update in enumerate((2, 4, 6)):
         groups = {"model": {name: each / 2**number for name, each in weights.items()}}
         groups["average"] = {name: -each for name, each in groups["model"].items()}
-        run.save_checkpoint(update, groups if decay else {"model": groups["model"]}, state)
+        run.checkpoints.save(update, groups if decay else {"model": groups["model"]}, state)
     return run, weights
 
 
@@ -143,14 +130,6 @@ def test_an_unfinished_run_has_the_weights_of_a_checkpoint(
     run.close()
 
 
-def test_an_unfinished_run_s_checkpoint_of_another_model(tmp_path: Path):
-    run, weights = stopped(tmp_path, [])
-    run.save_checkpoint(8, {"model": weights | {"more": torch.ones(2)}}, {"selection": {"best": []}})
-    with pytest.raises(InputError, match="weights do not fit Luong: 1 unexpected: more"):
-        regard.load(run.path)
-    run.close()
-
-
 def test_tied_weights_of_a_checkpoint_have_one_average():
     own = {"embed": torch.ones(2), "fixed": torch.zeros(2), "output": torch.ones(2)}
     found = apply_average(own, {"embed": torch.full((2,), 5.0)})
@@ -159,26 +138,6 @@ def test_tied_weights_of_a_checkpoint_have_one_average():
         "fixed": [0, 0],
         "output": [5, 5],
     }
-
-
-@pytest.mark.parametrize("name", [WEIGHTS, runs.CONFIG, SOURCE, TARGET])
-def test_a_flipped_byte(name: str, tmp_path: Path):
-    path, _ = make(tmp_path)
-    content = bytearray((path / name).read_bytes())
-    content[-3] ^= 1
-    (path / name).write_bytes(content)
-    with pytest.raises(InputError, match="SHA-256 mismatch") as caught:
-        regard.load(path)
-    assert str(caught.value).startswith(f"{path / name}: ")
-    assert "\n" not in str(caught.value)
-
-
-def test_weights_of_other_sizes(tmp_path: Path):
-    path, _ = make(tmp_path)
-    with RunDirectory.create(path, resume=True) as run:
-        run.write_text(runs.CONFIG, run.read_text(runs.CONFIG).replace("width: 7", "width: 11"))
-    with pytest.raises(InputError, match=r"weights do not fit Luong: \d+ misshaped: "):
-        regard.load(path)
 
 
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
@@ -203,3 +162,43 @@ def test_large_weights_are_numbers(tmp_path: Path):
     run = regard.load(path)
     with pytest.raises(RunError, match="no token is possible"):
         run.predict(["abc"], beam=1)
+
+
+POINTER = SETTINGS.replace("target: {kind: character}", "shared: true").replace(
+    "{name: luong, embedding: 5, width: 7}", "{name: pointer-generator, embedding: 5, width: 7, attention: 3}"
+)
+LONG = POINTER.replace("length_extra: 2", "length_extra: 60")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Seq2SeqRun:
+    """A model that copies, and knows the letters from a to g."""
+    return regard.load(make(tmp_path, settings=LONG)[0])
+
+
+def test_a_prefix_of_words_that_each_source_has_for_itself(run: Seq2SeqRun):
+    texts = ["axb", "ayxccc", "zabx"]
+    for beam in (1, 3):
+        assert [each.text[:2] for each in run.predict(texts, beam=beam, prefix="bx")] == ["bx"] * 3
+    drawn = run.predict(texts, temperature=1.0, n_best=2, prefix="bx")
+    assert all(each.text.startswith("bx") for one in drawn for each in (one, *one.alternatives))
+
+
+def test_phrases_of_words_that_each_source_has_for_itself(run: Seq2SeqRun):
+    """In an order of lengths that is not that of the texts, in which they are searched."""
+    texts = ["ayxccc", "xb", "zabx"]
+    found = run.predict(texts, beam=3, phrases=["xa", "b"])
+    for text, each in zip(texts, found, strict=True):
+        assert "xa" in each.text, text
+        assert "b" in each.text, text
+    scores = run.score([Pair(text, each.text, "x:1") for text, each in zip(texts, found, strict=True)])
+    for each, tokens in zip(found, scores, strict=True):
+        assert each.score == pytest.approx(sum(tokens if each.finished else tokens[:-1]), rel=1e-4)
+
+
+@pytest.mark.parametrize("what", [{"prefix": "x"}, {"phrases": ["ax"], "beam": 3}])
+def test_a_word_that_neither_the_vocabulary_nor_the_source_has(run: Seq2SeqRun, what: dict):
+    with pytest.raises(
+        InputError, match=r"^text 2: '\w+' has pieces that are neither in the vocabulary nor in the text"
+    ):
+        run.predict(["ax", "ay"], **what)

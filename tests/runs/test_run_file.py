@@ -1,12 +1,15 @@
 """Run files: what they refuse before any data is read, and that a resolved one says the same as its source."""
 
+import json
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import torch
 import yaml
+from pydantic_core import to_jsonable_python
 
 from regard.attention.align import Align
 from regard.cli.main import main
@@ -17,7 +20,7 @@ from regard.models.catalog import (
 )
 from regard.runs import run_file
 from regard.runs.recipes import names, path_of
-from regard.runs.run_file import RunConfig
+from regard.runs.run_file import RunConfig, make_schema
 from regard.tasks.seq2seq.config import Seq2Seq
 
 RUN = """task: seq2seq
@@ -57,21 +60,8 @@ def write(folder: Path, **parts: str) -> Path:
             6,
             "model: width 6 is not divisible by heads 4",
         ),
-        (
-            {"model": "{name: transformer, heads: 4, key_value_heads: 3, shared: false}"},
-            6,
-            "model: heads 4 is not divisible by key_value_heads 3",
-        ),
         ({"model": "{name: luong, width: 7, bidirectional: true}"}, 6, "model: width 7 is odd"),
-        ({"model": "{name: transformer, heads: 0}"}, 7, "model.heads: got 0, expected"),
         ({"model": "name: transformer"}, 1, "model.shared needs one vocabulary; set tokenizers.shared: true"),
-        ({"model": "name: one-pass"}, 1, "model.shared needs one vocabulary; set tokenizers.shared: true"),
-        ({"tokenizers": "shared: false"}, 3, "tokenizers: `target` is missing; describe it or set `shared: true`"),
-        (
-            {"tokenizers": "target: {kind: character}\n  shared: true"},
-            3,
-            "tokenizers: shared tokenizers have one description",
-        ),
         ({"metrics": ""}, 1, "`metrics` is empty; name at least one"),
     ],
 )
@@ -142,53 +132,23 @@ def test_an_alignment_with_numbers_of_its_own(name: str, written: str, made: tup
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("name", "written", "said"),
     [
-        ("{name: hard, soft_share: 1.5}", "model.align.soft_share: got 1.5, expected a number <= 1"),
-        ("{name: straight-through, temperature: 0}", "model.align.temperature: got 0, expected a number > 0"),
-        ("{name: monotonic, noise: -1}", "model.align.noise: got -1, expected a number >= 0"),
-        ("{name: hard, noise: 1}", "model.align.noise: unknown key"),
-        (
-            "{name: hrad}",
-            "model.align.name: got 'hrad', expected one of hard, straight-through, monotonic; did you mean",
-        ),
-        ("hrad", "model.align: got 'hrad', expected softmax, sparsemax, entmax, "),
-        ("[hard]", "model.align: got ['hard'], expected text or a mapping"),
-        ("null", "model.align: got nothing (null), expected text or a mapping"),
+        ("dates", "align={name: straight-through, temperature: 0}", "align.temperature: got 0, expected a number > 0"),
+        ("dates", "align={name: hard, noise: 1}", "align.noise: unknown key"),
+        ("dates", "align={name: hrad}", "align.name: got 'hrad', expected one of hard, straight-through, monotonic; "),
+        ("dates", "align=[hard]", "align: got ['hard'], expected text or a mapping"),
+        ("characters-gpt2", "score=dott", "score: got 'dott', expected dot, general, concat, scaled-dot, "),
+        ("classify", "score=location", "score: got 'location', expected dot, general, concat, scaled-dot, "),
+        ("dates-transformer", "self_align=hard", "self_align: got 'hard', expected softmax, sparsemax, "),
     ],
 )
-def test_an_alignment_with_wrong_numbers(written: str, said: str):
+def test_an_unknown_score_or_alignment_and_wrong_numbers(name: str, written: str, said: str):
+    data = [] if name.startswith("dates") else ["data.train=a"]
     with pytest.raises(InputError) as error:
-        run_file.read(path_of("dates"), [f"model.align={written}"])
-    assert said in str(error.value)
+        run_file.read(path_of(name), [*data, f"model.{written}"])
+    assert f"model.{said}" in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "written", "message"),
-    [
-        ("characters-gpt2", "model.score=dott", "model.score: got 'dott', expected dot, general, concat, scaled-dot, "),
-        (
-            "classify",
-            "model.score=location",
-            "model.score: got 'location', expected dot, general, concat, scaled-dot, ",
-        ),
-        ("vit", "model.align=hard", "model.align: got 'hard', expected softmax, sparsemax, entmax, local-m, local-p, "),
-        ("dates-transformer", "model.self_align=hard", "model.self_align: got 'hard', expected softmax, sparsemax, "),
-        ("bert", "model.align={name: monotonic, noise: -1}", "model.align.noise: got -1, expected a number >= 0"),
-    ],
-)
-def test_heads_with_an_unknown_score_or_alignment(name: str, written: str, message: str):
-    data = [] if name == "dates-transformer" else ["data.train=a"]
-    with pytest.raises(InputError) as error:
-        run_file.read(path_of(name), [*data, written])
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_the_same_by_an_override(tmp_path: Path):
-    with pytest.raises(InputError, match="width 128 is not divisible by heads 3"):
-        run_file.read(path_of("translate-transformer"), [*FILES, "model.heads=3"])
 
 
 @pytest.mark.parametrize("name", names())
@@ -208,23 +168,6 @@ def check_all_fields(config: Any, written: Any) -> None:
     for name, value in written.items():
         if is_dataclass(inner := getattr(config, name)):
             check_all_fields(inner, value)
-
-
-def test_overrides_are_kept_in_the_resolved_form(tmp_path: Path):
-    overrides = ["training.seed=1009", "training.learning_rate=3e-5", "search={beam: 7}", "data.forms=all"]
-    run = run_file.read(path_of("dates"), overrides)
-    assert isinstance(run, Seq2Seq)
-    assert (run.training.seed, run.training.learning_rate, run.search.beam) == (1009, 3e-5, 7)
-    resolved = tmp_path / "config.yaml"
-    resolved.write_text(run_file.dump(run), encoding="utf-8")
-    assert run_file.read(resolved) == run
-
-
-def test_a_list_becomes_a_pair_of_files(tmp_path: Path):
-    run = run_file.read(write(tmp_path))
-    assert isinstance(run, Seq2Seq)
-    assert run.data == Parallel(train=("a", "b"), valid=("c", "d"))
-    assert run.metrics == ("bleu",)
 
 
 def test_files_of_ones_own_replace_data_of_another_kind(tmp_path: Path, caplog: pytest.LogCaptureFixture):
@@ -254,3 +197,33 @@ def test_files_of_ones_own_replace_data_of_another_kind(tmp_path: Path, caplog: 
     assert caplog.text.count("data.kind is image-folders, which has no classes: what own.yaml sets there") == 1
     assert run_file.read(path_of("translate-rnn"), ["model.name=transformer"]).model.name == "transformer"
     assert "model.name is transformer, which has no encoder_width and no encoder_layers: what " in caplog.text
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    return json.loads(json.dumps(make_schema()))
+
+
+@pytest.mark.slow
+def test_every_recipe_fits_and_an_unknown_key_does_not(schema: dict[str, Any]):
+    for name in names():
+        values = to_jsonable_python(recipe(name))
+        jsonschema.validate(values, schema, jsonschema.Draft202012Validator)
+        values["training"]["stepz"] = 3
+        with pytest.raises(jsonschema.ValidationError, match="stepz"):
+            jsonschema.validate(values, schema, jsonschema.Draft202012Validator)
+
+
+def test_fields_have_the_meaning_of_their_docstring(schema: dict[str, Any]):
+    assert schema["$defs"]["Training"]["properties"]["steps"]["description"] == "The number of updates."
+
+
+def test_the_commands_print_the_schema_and_a_recipe(capsys: pytest.CaptureFixture[str], schema: dict[str, Any]):
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == schema
+    assert main(["new", "dates"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("# yaml-language-server: $schema=regard.schema.json\n")
+    assert "  steps: 700\n" in text
+    assert main(["new", "daets"]) == 2
+    assert "did you mean 'dates'?" in capsys.readouterr().err

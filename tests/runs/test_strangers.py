@@ -8,6 +8,7 @@ import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -73,13 +74,9 @@ def test_a_link_out_of_the_folder(name: str, folder: Path):
     refused(folder, rf"{path.name}: is a link that leads out of the folder; refused")
 
 
-def test_a_link_inside_the_folder(folder: Path):
+def test_links_inside_the_folder_and_to_it(folder: Path):
     (folder / "config.yaml").rename(folder / "other.yaml")
     (folder / "config.yaml").symlink_to("other.yaml")
-    assert load(folder, "cpu")
-
-
-def test_a_folder_that_is_a_link_itself(folder: Path):
     (folder.parent / "link").symlink_to(folder)
     assert load(folder.parent / "link", "cpu")
 
@@ -128,11 +125,9 @@ def test_json_with_a_valid_digest(name: str, text: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("result.json", "[]", "result.json: is no JSON object, though its SHA-256 is right"),
+        ("result.json", "[]", "result.json: does not have its content, though its SHA-256 is right"),
         ("result.json", '{"steps": "many"}', "result.json: steps is no number, though its SHA-256 is right"),
         ("metrics.jsonl", '{"kind": "training", "update": 1}\n[]\n', r"metrics.jsonl:2: is no record of a log"),
-        ("metrics.jsonl", "x\n", r"metrics.jsonl:1: is no record of a log"),
-        ("metrics.jsonl", '{"kind": "training"}\n', r"metrics.jsonl:1: has no kind, update and figures"),
         ("metrics.jsonl", '{"kind": "training", "update": 1, "loss": "x"}\n', r"metrics.jsonl:1: has no kind, update"),
     ],
 )
@@ -164,28 +159,13 @@ def test_a_scale_of_a_stranger(content: str, folder: Path):
         NumberOutput.read(RunDirectory.open(folder))
 
 
-def counters(**values: object) -> Callable[[Path], None]:
-    def edit(checkpoint: Path) -> None:
-        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-        state["counters"] |= values
-        (checkpoint / "state.json").write_text(json.dumps(state), encoding="utf-8")
+def state(edit: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def spoil(checkpoint: Path) -> None:
+        values = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+        edit(values)
+        (checkpoint / "state.json").write_text(json.dumps(values), encoding="utf-8")
 
-    return edit
-
-
-def without(key: str) -> Callable[[Path], None]:
-    def edit(checkpoint: Path) -> None:
-        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-        del state[key]
-        (checkpoint / "state.json").write_text(json.dumps(state), encoding="utf-8")
-
-    return edit
-
-
-def random(checkpoint: Path) -> None:
-    state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-    state["random"][0]["torch"] = "00"
-    (checkpoint / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    return spoil
 
 
 def optimizer(edit: Callable[[dict[str, torch.Tensor], str], object]) -> Callable[[Path], None]:
@@ -200,12 +180,12 @@ def optimizer(edit: Callable[[dict[str, torch.Tensor], str], object]) -> Callabl
 @pytest.mark.parametrize(
     "spoil",
     [
-        counters(update="many"),
-        counters(update=-1),
-        counters(index=1.5),
-        without("counters"),
-        without("random"),
-        random,
+        state(lambda values: values["counters"].update(update="many")),
+        state(lambda values: values["counters"].update(update=-1)),
+        state(lambda values: values["counters"].update(index=1.5)),
+        state(lambda values: values.pop("counters")),
+        state(lambda values: values.pop("random")),
+        state(lambda values: values["random"][0].update(torch="00")),
         optimizer(lambda tensors, name: tensors.pop(name)),
         optimizer(lambda tensors, name: tensors.update({name: torch.zeros(1)})),
         optimizer(lambda tensors, name: tensors.update({"nowhere:exp_avg": torch.zeros(1)})),
@@ -224,23 +204,16 @@ def test_training_state_with_valid_digests(spoil: Callable[[Path], None], tmp_pa
     assert checkpoint.is_dir()
 
 
-def test_checkpoints_elsewhere(tmp_path: Path):
+@pytest.mark.parametrize("name", ["checkpoints", "metrics.jsonl"])
+def test_checkpoints_and_logs_elsewhere(name: str, tmp_path: Path):
     train(tmp_path / "run", steps=6)
-    (tmp_path / "run" / "checkpoints").rename(tmp_path / "elsewhere")
-    (tmp_path / "run" / "checkpoints").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="checkpoints: is a link that leads out of the folder"):
+    outside = tmp_path / "outside"
+    (tmp_path / "run" / name).rename(outside)
+    (tmp_path / "run" / name).symlink_to(outside)
+    before = outside.is_dir() or outside.read_bytes()
+    with pytest.raises(InputError, match=f"{name}: is a link that leads out of the folder"):
         resume(tmp_path / "run")
-
-
-def test_a_log_elsewhere(tmp_path: Path):
-    train(tmp_path / "run", steps=6)
-    other = tmp_path / "profile"
-    other.write_text("mine", encoding="utf-8")
-    (tmp_path / "run" / "metrics.jsonl").unlink()
-    (tmp_path / "run" / "metrics.jsonl").symlink_to(other)
-    with pytest.raises(InputError, match=r"metrics\.jsonl: is a link that leads out of the folder"):
-        resume(tmp_path / "run")
-    assert other.read_text(encoding="utf-8") == "mine"
+    assert (outside.is_dir() or outside.read_bytes()) == before
 
 
 def test_a_run_file_without_an_end(tmp_path: Path):

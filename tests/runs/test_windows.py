@@ -21,7 +21,7 @@ def held(folder: Path) -> subprocess.CompletedProcess[bytes]:
     """What a second process hears while a first one holds the lock of a folder."""
     code = (
         "import subprocess, sys; from pathlib import Path; from tests.runs.simulated_windows import become_windows\n"
-        "become_windows(); from regard.storage.lock import Lock; from regard.errors import InputError\n"
+        "become_windows(); from regard.storage.atomic import Lock; from regard.errors import InputError\n"
         "try: lock = Lock(Path(sys.argv[1]))\n"
         "except InputError as error: sys.exit(str(error))\n"
         "if sys.argv[2:]: sys.exit(subprocess.call([sys.executable, '-c', sys.orig_argv[2], sys.argv[1]]))\n"

@@ -1,13 +1,15 @@
-"""Requests that cost more than a server gives them."""
+"""Requests that cost more than a server gives them, and answers with NaN, which are refused."""
 
 import base64
 import io
+import math
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
+import torch
 from PIL import Image
 
 from regard.serve.requests import Limits
@@ -15,8 +17,8 @@ from regard.serve.worker import Operation, respond_at_once
 from regard.work import Cancelled, cancellable, checkpoint
 from tests.serve import toys
 from tests.serve.serving import Echo, run, serving
-from tests.serve.test_any_task import episodes
-from tests.serve.test_runs import of, post
+from tests.serve.test_openai import masked
+from tests.serve.test_runs import episodes, of, post
 
 SOURCE = "das Haus ist alt"
 
@@ -24,7 +26,7 @@ SOURCE = "das Haus ist alt"
 @pytest.mark.parametrize(
     ("operation", "body", "why"),
     [
-        ("predict", {"phrases": ["a"] * 100_000}, "phrases: Tuple should have at most 16 items"),
+        ("predict", {"phrases": ["a"] * 100_000}, "phrases: Value should have at most 16 items"),
         (
             "predict",
             {"beam": 64, "text": SOURCE * 60},
@@ -82,7 +84,8 @@ def test_work_ends_with_its_time():
     operation = Operation(Echo, respond_at_once(responses))
     with serving(run(predict=operation), limits=Limits(answer_seconds=0.5)) as address:
         url = f"{address}/api/runs/echo/predict"
-        assert httpx.post(url, json={"text": "for ever"}).status_code == 504
+        answer = httpx.post(url, json={"text": "for ever"})
+        assert (answer.status_code, answer.json()) == (504, {"error": "no answer within 0.5 s"})
         assert httpx.post(url, json={"text": "short"}).json() == {"text": "short"}
     assert begun == ["for ever", "short"]
 
@@ -118,3 +121,43 @@ def test_predictions_end_at_a_checkpoint(make: Any, example: Any):
 def test_gradients_end_at_a_checkpoint():
     with pytest.raises(Cancelled), cancelled(2):
         toys.translator().attribute(SOURCE, kinds=("gradient",), target="the house is old")
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "expected"),
+    [
+        ({"score": -math.inf}, 200, {"score": None}),
+        (
+            {"best": [{"score": [0.5, math.nan]}]},
+            500,
+            {"error": "the answer has NaN, so there is none; the run's weights may be damaged"},
+        ),
+    ],
+)
+def test_nan_is_no_answer(answer: dict[str, Any], status: int, expected: dict[str, Any]):
+    operation = Operation(Echo, respond_at_once(lambda requests: [answer for _ in requests]))
+    with serving(run(predict=operation)) as address:
+        found = httpx.post(f"{address}/api/runs/echo/predict", json={"text": "a"})
+    assert (found.status_code, found.json()) == (status, expected)
+
+
+@pytest.mark.parametrize("operation", ["predict", "stream", "attention"])
+def test_a_model_with_nan_is_named(operation: str):
+    broken = toys.translator()
+    with torch.no_grad():
+        broken.model.get_parameter("decoder.output.weight").fill_(math.nan)
+    with serving(of(broken)) as address:
+        answer = post(address, operation, {"text": "das Haus"})
+    assert answer.status_code == 500
+    assert "NaN" in answer.json()["error"]
+
+
+def test_embeddings_with_nan_are_refused():
+    broken = masked()
+    for parameter in broken.model.parameters():
+        parameter.data.fill_(3e38)
+    with serving(of(broken, "bert")) as address:
+        answer = httpx.post(f"{address}/v1/embeddings", json={"model": "bert", "input": "ein Baum"})
+    assert answer.status_code == 500
+    assert answer.json()["error"]["type"] == "server_error"
+    assert "NaN" in answer.json()["error"]["message"]

@@ -1,8 +1,8 @@
-"""`regard serve` as a user starts and ends it."""
+"""`regard serve` as a user starts and ends it, and as examples/serving starts it."""
 
 import json
-import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,8 +17,10 @@ import httpx
 import psutil
 import pytest
 
+from regard.cli.main import application
 from regard.extras import how_to_install
-from tests.cli.command import environment, finish, start
+from tests.cli.command import environment, start
+from tests.code.tree import ROOT
 from tests.runs.test_load import make
 
 Regard = Callable[..., tuple[int, str, str]]
@@ -88,6 +90,7 @@ def test_missing_and_duplicate_runs(regard: Regard, run: Path, tmp_path: Path):
     assert (code, errors) == (2, "regard: two runs are called 'run'. Rename one of their folders.\n")
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_named(run: Path):
     code = "import sys; sys.modules['starlette'] = None; from regard.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "serve", str(run)]
@@ -113,13 +116,6 @@ def test_a_signal_shuts_it_down_cleanly(run: Path, number: int, code: int):
         assert len(errors.splitlines()) == 1, errors
 
 
-def test_a_token_keeps_others_out(run: Path):
-    with served(str(run), env=environment(REGARD_TOKEN="sesame")) as (_, address):
-        assert httpx.get(address + "/api/runs").status_code == 401
-        answer = httpx.get(address + "/api/runs", headers={"authorization": "Bearer sesame"}).json()
-        assert [each["name"] for each in answer["runs"]] == ["run"]
-
-
 def test_a_server_of_all_interfaces_prints_addresses_that_work(run: Path):
     environ = environment(REGARD_TOKEN="sesame")
     with served(str(run), "--host", "0.0.0.0", "--access-log", env=environ) as (process, address):
@@ -129,6 +125,8 @@ def test_a_server_of_all_interfaces_prints_addresses_that_work(run: Path):
         lines = list(iter(process.stdout.readline, "Ctrl-C ends.\n"))
         assert "--allow-host NAME" in lines[-1]
         assert '"GET / HTTP/1.1" 200' in process.stderr.readline()
+        assert httpx.get(address + "/api/runs").status_code == 401
+        assert httpx.get(address + "/api/runs", headers={"authorization": "Bearer sesame"}).status_code == 200
 
 
 @pytest.mark.slow
@@ -175,24 +173,29 @@ def test_memory_stays_flat(run: Path):
         assert own.memory_info().rss - before < 48 << 20
 
 
-def test_help_loads_nothing_of_the_web():
-    code = "import sys, regard.cli.main as m; m.main(['serve', '--help'])"
-    code += "; assert not {'starlette', 'uvicorn', 'torch'} & set(sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "--allow-host" in done.stdout
+FOLDER = ROOT / "examples" / "serving"
 
 
-def test_the_log_names_run_and_address(run: Path):
-    process = start("serve", str(run), "--port", "0")
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    os.kill(process.pid, signal.SIGINT)
-    code, _, _ = finish(process)
-    assert re.fullmatch(r"run: \S+://127\.0\.0\.1:\d+/\n", line)
-    assert code == 130
+def parses(arguments: list[str]) -> bool:
+    """Whether the command line takes them; a wrong option raises."""
+    command, _, _ = application().parse_args(arguments, print_error=False, exit_on_error=False)
+    return command.__name__ == "serve"
 
 
-def test_what_training_needs_is_not_imported_to_open_a_run():
-    code = "import sys, regard.hub.open_run; sys.exit(bool({'accelerate', 'sympy'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], env=environment(), check=False).returncode == 0
+def test_the_container_starts_a_command_that_exists_as_a_user_without_rights():
+    text = (FOLDER / "Containerfile").read_text(encoding="utf-8")
+    (entry,) = re.findall(r"^ENTRYPOINT (\[.*\])$", text, re.M)
+    (runs,) = re.findall(r"^CMD (\[.*\])$", text, re.M)
+    program, *arguments = json.loads(entry) + json.loads(runs)
+    assert program == "regard"
+    assert parses(arguments)
+    assert re.search(r"^USER [1-9]\d*$", text, re.M)
+
+
+def test_the_unit_starts_a_command_that_exists():
+    text = (FOLDER / "regard.service").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^ExecStart=(.*)$", text, re.M)
+    program, *arguments = shlex.split(line)
+    assert program.endswith("/regard")
+    assert parses(arguments)
+    assert "DynamicUser=yes" in text

@@ -47,17 +47,23 @@ def talk(address: str, *parts: bytes) -> bytes:
         return read_to_end(connection)
 
 
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A server of one run, with nothing set."""
+    with serving() as where:
+        yield where
+
+
 def head(*lines: str) -> bytes:
     request = ["POST /api/runs/echo/predict HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
     return "\r\n".join([*request, *lines, "", ""]).encode()
 
 
 @pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/view.js", "/view.css", "/api/runs"])
-def test_every_response_has_a_security_policy(path: str):
-    with serving() as address:
-        response = httpx.get(address + path)
-        refused = httpx.get(address + path, headers={"host": "example.com"})
-        missing = httpx.get(address + "/missing")
+def test_every_response_has_a_security_policy(path: str, address: str):
+    response = httpx.get(address + path)
+    refused = httpx.get(address + path, headers={"host": "example.com"})
+    missing = httpx.get(address + "/missing")
     assert (response.status_code, refused.status_code, missing.status_code) == (200, 400, 404)
     for found in (response, refused, missing):
         assert {name: found.headers[name] for name in HEADERS} == HEADERS
@@ -65,10 +71,9 @@ def test_every_response_has_a_security_policy(path: str):
 
 
 @pytest.mark.parametrize("host", ["example.com", "127.0.0.1.example.com", "localhost.example.com:80", "[::1", ""])
-def test_a_foreign_host_is_refused(host: str):
-    with serving() as address:
-        assert httpx.post(address + PREDICT, json=BODY, headers={"host": host}).status_code == 400
-        assert httpx.get(address + "/", headers={"host": host}).status_code == 400
+def test_a_foreign_host_is_refused(host: str, address: str):
+    assert httpx.post(address + PREDICT, json=BODY, headers={"host": host}).status_code == 400
+    assert httpx.get(address + "/", headers={"host": host}).status_code == 400
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8000", "proxy.example.org"])
@@ -95,24 +100,22 @@ def test_a_server_of_all_interfaces_answers_to_addresses_and_given_names():
 @pytest.mark.parametrize(
     "origin", ["http://example.com", "null", "http://localhost:1", "https://example.org", "ws://[", "ws://[x]/"]
 )
-def test_a_foreign_origin_is_refused(origin: str):
-    with serving() as address:
-        response = httpx.post(address + PREDICT, json=BODY, headers={"origin": origin})
+def test_a_foreign_origin_is_refused(origin: str, address: str):
+    response = httpx.post(address + PREDICT, json=BODY, headers={"origin": origin})
     assert response.status_code == 403
     assert "\n" not in response.json()["error"]
 
 
-def test_another_site_is_refused_and_the_own_page_served():
-    with serving() as address:
+def test_another_site_is_refused_and_the_own_page_served(address: str):
 
-        def status(**headers: str) -> int:
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            return httpx.post(address + PREDICT, json=BODY, headers=named).status_code
+    def status(**headers: str) -> int:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return httpx.post(address + PREDICT, json=BODY, headers=named).status_code
 
-        assert status(sec_fetch_site="cross-site") == 403
-        assert status(sec_fetch_site="same-site") == 403
-        assert status(sec_fetch_site="same-origin", origin=address) == 200
-        assert status() == 200
+    assert status(sec_fetch_site="cross-site") == 403
+    assert status(sec_fetch_site="same-site") == 403
+    assert status(sec_fetch_site="same-origin", origin=address) == 200
+    assert status() == 200
 
 
 def test_a_configured_token_is_required():
@@ -130,23 +133,22 @@ def test_a_configured_token_is_required():
             for authorization in ("Bearer sesam", "Basic sesame", "Bearer"):
                 assert status(path, authorization) == 401
         assert httpx.post(address + PREDICT, json=BODY).status_code == 401
+        assert httpx.get(address + "/v1/models").json()["error"]["type"] == "authentication_error"
 
 
-def test_only_post_has_an_effect():
-    with serving() as address:
-        for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"):
-            assert httpx.request(method, address + PREDICT).status_code == 405
-        for method in ("POST", "PUT", "DELETE"):
-            assert httpx.request(method, address + "/api/runs").status_code == 405
+def test_only_post_has_an_effect(address: str):
+    for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"):
+        assert httpx.request(method, address + PREDICT).status_code == 405
+    for method in ("POST", "PUT", "DELETE"):
+        assert httpx.request(method, address + "/api/runs").status_code == 405
 
 
 @pytest.mark.parametrize(
     "path", ["/../pyproject.toml", "/page/../app.py", "/%2e%2e/app.py", "/page.js/..%2f", "//etc", "/app.py"]
 )
-def test_no_path_leaves_the_page_folder(path: str):
+def test_no_path_leaves_the_page_folder(path: str, address: str):
     """As it stands: what a client would tidy up is sent by hand."""
-    with serving() as address:
-        answer = talk(address, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    answer = talk(address, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 404")
 
 
@@ -267,10 +269,9 @@ def test_unknown_runs_and_operations_are_named():
         assert response("/elsewhere", json={})[0] == 404
 
 
-def test_texts_return_unchanged():
+def test_texts_return_unchanged(address: str):
     text = 'x < y & "z" </script>\u2028\u202eabc\0 \U0001f600'
-    with serving() as address:
-        assert httpx.post(address + PREDICT, json={"text": text}).json() == {"text": text}
+    assert httpx.post(address + PREDICT, json={"text": text}).json() == {"text": text}
 
 
 def test_surrogates_and_infinities_give_valid_json():

@@ -145,18 +145,15 @@ def test_embeddings(address: str):
 @pytest.mark.parametrize(
     ("path", "body", "status", "why"),
     [
-        ("completions", GREEDY | {"model": "gpt-4"}, 404, "does not exist"),
         ("completions", GREEDY | {"model": "bert"}, 400, "the model 'bert' has no completions; it has embeddings"),
         ("embeddings", {"model": "lm", "input": "a"}, 400, "the model 'lm' has no embeddings; it has completions"),
-        ("completions", GREEDY | {"frequency_penalty": 0.5}, 400, "frequency_penalty"),
         ("completions", GREEDY | {"logprobs": 3}, 400, "logprobs"),
-        ("completions", GREEDY | {"temprature": 1}, 400, "temprature: Extra inputs are not permitted"),
         ("completions", GREEDY | {"prompt": "the " * 2000}, 400, "characters; this server accepts 5000"),
         ("completions", GREEDY | {"n": 16, "max_tokens": 1025}, 400, "16 choices of 1025 tokens"),
         ("completions", GREEDY | {"prompt": ["a"] * 64, "n": 16, "max_tokens": 17}, 400, "1024 choices of 17 tokens"),
         ("completions", GREEDY | {"prompt": ["the " * 1000] * 13}, 400, "52002 characters are read 1 times"),
-        ("completions", GREEDY | {"prompt": "the " * 30}, 400, "leaves no room"),
-        ("completions", GREEDY | {"prompt": "the " * 30, "stream": True}, 400, "leaves no room"),
+        ("completions", GREEDY | {"prompt": "the " * 30}, 400, "at once; shorten it"),
+        ("completions", GREEDY | {"prompt": "the " * 30, "stream": True}, 400, "at once; shorten it"),
         ("embeddings", {"model": "bert", "input": []}, 400, "at least 1"),
         ("embeddings", {"model": "bert", "input": "a", "dimensions": 4}, 400, "dimensions"),
         ("chat/completions", {}, 404, "POST /v1/chat/completions"),
@@ -182,14 +179,6 @@ def test_options_without_effect_are_accepted(address: str):
         "suffix": None,
     }
     assert complete(address, GREEDY | none).json()["choices"] == complete(address, GREEDY).json()["choices"]
-
-
-def test_the_token_is_a_bearer():
-    with serving(of(language_model(), "lm"), token="secret") as address:
-        refused = complete(address, GREEDY)
-        passed = complete(address, GREEDY, authorization="Bearer secret")
-    assert (refused.status_code, passed.status_code) == (401, 200)
-    assert refused.json()["error"]["type"] == "authentication_error"
 
 
 def test_a_choice_holds_back_what_may_be_a_stop():

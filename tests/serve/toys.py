@@ -11,7 +11,7 @@ from regard.decoding.search import Search
 from regard.images import Preparation
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bert import BertConfig, BertSpans
-from regard.models.catalog import build_captioner, build_classifier, build_language_model, build_tagger
+from regard.models.catalog import CAPTIONERS, CLASSIFIERS, TAGGERS, build_language_model
 from regard.models.classifier import RecurrentTaggerConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import HanConfig
@@ -78,7 +78,7 @@ def classifier() -> ClassificationRun:
     torch.manual_seed(3)
     tokenizer = Tokenizer.train(BLANKS, TEXTS)
     config = HanConfig(embedding=7, width=5, attention=3)
-    model = build_classifier(config, tokenizer.size, 2).eval()
+    model = CLASSIFIERS.build(config, tokenizer.size, 2).eval()
     settings = Classification(data=LabelledTables(train="t.tsv"), tokenizer=BLANKS, model=config)
     return ClassificationRun(settings, model, tokenizer, ClassOutputs(("good", "<bad>")))
 
@@ -89,7 +89,7 @@ def tagger() -> TaggingRun:
     tokenizer = Tokenizer.train(BLANKS, TEXTS)
     config = RecurrentTaggerConfig(embedding=7, width=6, heads=3)
     settings = Tagging(data=TaggedFiles(train="t.conll"), tokenizer=BLANKS, model=config)
-    model = build_tagger(config, tokenizer.size, 3).eval()
+    model = TAGGERS.build(config, tokenizer.size, 3).eval()
     nn.init.normal_(model.get_parameter("output.weight"), std=2.0)
     return TaggingRun(settings, model, tokenizer, ["B-<x>", "I-<x>", "O"])
 
@@ -112,7 +112,7 @@ def captioner() -> ImageCaptioningRun:
     images = Preparation(mean=(0.5,), deviation=(0.5,))
     search = Search(length_ratio=0.0, length_extra=5)
     settings = ImageCaptioning(data=Scenes(), tokenizer=BLANKS, images=images, model=config, search=search)
-    return ImageCaptioningRun(settings, build_captioner(config, tokenizer.size).eval(), tokenizer)
+    return ImageCaptioningRun(settings, CAPTIONERS.build(config, tokenizer.size).eval(), tokenizer)
 
 
 def reader() -> ExtractiveQARun:

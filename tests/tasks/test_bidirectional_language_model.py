@@ -81,14 +81,6 @@ def test_vectors_of_texts(folder: Path):
     torch.testing.assert_close(vectors[0], words.vectors().mean(0))
     assert not vectors[1].any()
     assert run.embed([]).shape == (0, 46)
-    with pytest.raises(TypeError, match="texts is one str"):
-        run.embed("a text")
-
-
-def test_words_that_are_not_in_the_vocabulary(folder: Path):
-    """Each by its own characters."""
-    one, other = opened(folder).embed_words(["the unseen bank", "the strange bank"])
-    assert not torch.equal(one.states[0, 1], other.states[0, 1])
 
 
 def test_the_command(folder: Path, regard):
@@ -99,15 +91,6 @@ def test_the_command(folder: Path, regard):
     vectors = torch.tensor([each["vector"] for each in told["words"]])
     assert code == 0
     torch.testing.assert_close(torch.tensor(json.loads(output)["vector"]), vectors.mean(0))
-    code, _, errors = regard("embed", str(folder / "run"), "the bank", "--pool", "first")
-    assert (code, len(errors.splitlines())) == (2, 1)
-    code, output, _ = regard("evaluate", str(folder / "run"), str(folder / "text.txt"), "--json")
-    assert (code, set(json.loads(output))) == (0, {"perplexity", "forward-perplexity", "backward-perplexity"})
-    code, _, errors = regard("predict", str(folder / "run"), "the bank")
-    assert (code, errors.count("a run of the task bidirectional-language-model does not predict; it can evaluate")) == (
-        2,
-        1,
-    )
 
 
 @pytest.mark.parametrize(
@@ -118,9 +101,6 @@ def test_the_command(folder: Path, regard):
         ({"training.batch_tokens": 5}, "too few for a window of 5 words and a mark"),
         ({"training.label_smoothing": 0.1, "model.softmax.kind": "sampled"}, "label_smoothing needs a full softmax"),
         ({"model.characters": 3, "model.filters": "[[2, 3], [4, 5]]"}, "a filter reads 4 characters at once"),
-        ({"model.filters": "[]"}, "filters is empty"),
-        ({"model.cell_clip": -1}, "model.cell_clip: got -1"),
-        ({"training.teacher_forcing": 0.5}, "teacher_forcing is for seq2seq"),
     ],
 )
 def test_settings_that_do_not_fit(setting: dict[str, Any], message: str, tmp_path: Path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional
 
 from regard import load
 from regard.data.splits import Splits
@@ -15,13 +16,18 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.tasks.class_prediction import compute_class_metrics
+from regard.tasks.class_prediction import (
+    compute_class_metrics,
+    compute_class_weights,
+    count_labels,
+    describe_constant_accuracy,
+)
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.inputs import TwoTexts, collate_marked, truncate_texts
 from regard.tasks.classification.run import ClassificationRun
 from regard.tasks.classification.training import ClassOutputs, TextObjective
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import END, PAD, START
+from regard.text.kinds import END, PAD, START
 from regard.training.settings import Training
 
 MODEL = "{name: bert, layers: 2, width: 48, heads: 4, hidden: 96, context: 16, dropout: 0.0}"
@@ -63,10 +69,6 @@ def config(folder: Path, *settings: str) -> run_file.RunConfig:
     return run_file.read(path_of("classify"), [*data, *columns, *QUICK, *settings])
 
 
-def opened(folder: Path) -> ClassificationRun:
-    return load(folder / "run", "cpu", task=ClassificationRun)
-
-
 def test_it_learns(folder: Path):
     result = json.loads((folder / "run" / "result.json").read_text())
     assert result["test/accuracy"] > 90
@@ -74,35 +76,13 @@ def test_it_learns(folder: Path):
 
 
 def test_the_class_of_pairs(folder: Path):
-    run = opened(folder)
+    run = load(folder / "run", "cpu", task=ClassificationRun)
     found = run.predict([("one here", "two one"), ("one here", "two three")])
     assert [each.label for each in found] == ["same", "other"]
     assert all(each.probability == max(each.probabilities.values()) for each in found)
     assert all(sum(each.probabilities.values()) == pytest.approx(1) for each in found)
-    assert run.predict([]) == []
-
-
-def test_what_does_not_fit(folder: Path):
-    run = opened(folder)
-    with pytest.raises(TypeError, match="examples is one str"):
-        run.predict("one")
-    with pytest.raises(InputError, match=r"text 2: is one text; the model classifies two"):
+    with pytest.raises(InputError, match="text 2: is one text; the model classifies two"):
         run.predict([("one", "two"), "one"])
-    with pytest.raises(
-        InputError,
-        match=r"text 1: 41 tokens and 3 special tokens, but the model takes 16; shorten it, or train with",
-    ):
-        run.predict([("one " * 40, "two")])
-    with pytest.raises(InputError, match="q: label 'new' is none of the training set's: other, same"):
-        run.evaluate([Labelled(("one", "two"), "new", "q")])
-
-
-def test_columns_that_are_not_there(folder: Path):
-    with pytest.raises(InputError, match="no column 'c', there are 'a', 'b', 'class'"):
-        launch.train(config(folder, "data.text=c"), folder / "no")
-    assert not (folder / "no").exists()
-    with pytest.raises(InputError, match="the columns 1, 'b', 'class' must all be names, or all numbers"):
-        config(folder, "data.text=1")
 
 
 def test_one_class_is_none(folder: Path, tmp_path: Path):
@@ -111,23 +91,11 @@ def test_one_class_is_none(folder: Path, tmp_path: Path):
         launch.train(config(folder, f"data.train={tmp_path / 'train.tsv'}"), tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ("one\ttwo\tnew", r"test\.tsv:3: label 'new' is none of the training set's: other, same"),
-        (
-            f"{'one ' * 40}\ttwo\tsame",
-            r"test\.tsv:3: 41 tokens and 3 special tokens, but the model takes 16; shorten it, or",
-        ),
-    ],
-    ids=["label", "length"],
-)
-def test_a_test_set_that_the_model_cannot_be_measured_on(folder: Path, tmp_path: Path, row: str, said: str):
-    (tmp_path / "test.tsv").write_text(f"a\tb\tclass\none\ttwo\tsame\n{row}\n", encoding="utf-8")
-    with pytest.raises(InputError, match=said):
+def test_a_test_set_that_the_model_cannot_be_measured_on(folder: Path, tmp_path: Path):
+    (tmp_path / "test.tsv").write_text("a\tb\tclass\none\ttwo\tsame\none\ttwo\tnew\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"test\.tsv:3: label 'new' is none of the training set's: other, same"):
         launch.train(
-            config(folder, "tokenizer.size=90", f"model={MODEL}", f"data.test={tmp_path / 'test.tsv'}"),
-            tmp_path / "run",
+            config(folder, "tokenizer.size=90", f"model={MODEL}", f"data.test={tmp_path}/test.tsv"), tmp_path / "run"
         )
     assert not (tmp_path / "run").exists()
 
@@ -189,49 +157,19 @@ def test_loss_is_the_cross_entropy_of_the_logits():
     torch.testing.assert_close(task.loss(model, batch, 1).total, wanted)
 
 
-def test_the_command_tells_classes(regard, folder: Path):
-    code, output, _ = regard("predict", str(folder / "run"), "one here\ttwo one", "--json")
-    found = json.loads(output)
-    assert (code, found["label"], list(found["probabilities"])) == (0, "same", ["same", "other"])
-    code, output, _ = regard("predict", str(folder / "run"), "one here\ttwo one")
-    assert output == f"same\t{found['probabilities']['same']:.4f}\n"
-    code, output, _ = regard("evaluate", str(folder / "run"), str(folder / "test.tsv"), "--json")
-    assert (code, json.loads(output)["accuracy"] > 90) == (0, True)
-
-
-def test_bad_records_are_left_out_of_a_measurement(regard, folder: Path, tmp_path: Path):
+def test_a_measurement_with_other_columns(regard, folder: Path, tmp_path: Path):
     good = (folder / "test.tsv").read_text(encoding="utf-8")
-    (tmp_path / "bad.tsv").write_text(f"{good}one here\n", encoding="utf-8")
-    command = "evaluate", str(folder / "run"), str(tmp_path / "bad.tsv"), "--json"
-    code, _, errors = regard(*command)
-    assert (code, "bad.tsv:102" in errors) == (2, True)
-    code, output, errors = regard(*command, "--skip-bad")
-    assert (code, "bad.tsv" in errors) == (0, True)
-    assert json.loads(output) == json.loads(regard("evaluate", str(folder / "run"), "--json")[1])
-
-
-def test_a_measurement_on_a_table_with_other_columns(regard, folder: Path, tmp_path: Path):
-    good = (folder / "test.tsv").read_text(encoding="utf-8")
+    expected = json.loads(regard("evaluate", str(folder / "run"), "--json")[1])
     other = tmp_path / "other.csv"
     other.write_text("n;one;two;same\n" + "".join(f"0;{row}\n" for row in good.replace("\t", ";").splitlines()[1:]))
-    command = "evaluate", str(folder / "run"), str(other)
-    code, _, errors = regard(*command)
-    assert (code, errors.splitlines()[-1]) == (
-        2,
-        f"regard: {other}:1: no column 'a' and 'b' and 'class', there are 'n', 'one', 'two', 'same'; name "
-        "yours with --columns TEXT,SECOND,LABEL",
-    )
-    for columns in ("one,two,same",):
-        code, output, _ = regard(*command, "--json", "--columns", columns)
-        assert json.loads(output) == json.loads(regard("evaluate", str(folder / "run"), "--json")[1])
-    lines = tmp_path / "a.jsonl"
-    lines.write_text("{}\n")
-    code, _, errors = regard("evaluate", str(folder / "run"), str(lines), "--columns", "1,2,3")
-    assert (code, "must all be names" in errors) == (2, True)
+    code, _, errors = regard("evaluate", str(folder / "run"), str(other))
+    assert (code, f"{other}:1: no column 'a' and 'b' and 'class'" in errors) == (2, True)
+    code, output, errors = regard("evaluate", str(folder / "run"), str(other), "--json", "--columns", "one,two,same")
+    assert json.loads(output) == expected
 
 
-def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Path):
-    run = opened(folder)
+def test_what_a_pair_of_texts_reads_of_itself(folder: Path):
+    run = load(folder / "run", "cpu", task=ClassificationRun)
     reading, (found,) = run.attribute(("one here", "two one")), run.predict([("one here", "two one")])
     assert reading.prediction.text == found.label
     assert isinstance(reading.weights, TextWeights)
@@ -241,36 +179,32 @@ def test_what_a_pair_of_texts_reads_of_itself(regard, folder: Path, tmp_path: Pa
     assert lookups.target == ("<s>", "one", "here", "</s>", "two", "one", "</s>")
     assert lookups.first == "rollout"
     assert lookups.alternatives[lookups.first].source == reading.weights.labels
-    code, output, _ = regard(
-        "show", str(folder / "run"), "one here\ttwo one", "--map", "1", "--out", f"{tmp_path}/a.svg"
-    )
-    assert (code, output) == (0, f"{found.label}\t{found.probability:.4f}\nThe picture is {tmp_path}/a.svg.\n")
-    code, _, errors = regard("show", str(folder / "run"), "a\tb", "--beam", "2", "--out", f"{tmp_path}/b.svg")
-    assert (code, "the option beam is not supported where" in errors) == (
-        2,
-        True,
-    )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("predict", "one"), "text 1: is one text; the model classifies two, with a tab between"),
-        (
-            ("predict", "a\tb", "--beam", "2"),
-            "the option beam is not supported where a run of the task classification",
-        ),
-        (("predict", "a\tb", "--json", "--attention"), "option attention is not supported where a run of the task"),
-        (("evaluate", "--columns", "a,b"), "columns and skip-bad are for files; name one"),
-        (
-            ("evaluate", "--beam", "2"),
-            "task classification evaluates; supported: columns, files, skip-bad",
-        ),
-        (("fill", "a"), "a run of the task classification does not fill blanks"),
-    ],
-)
-def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):
-    command, *rest = arguments
-    code, _, errors = regard(command, str(folder / "run"), *rest)
-    assert (code, len(errors.splitlines())) == (2, 1)
-    assert said in errors
+EXAMPLES = [Labelled(("x",), label, f"t:{number}") for number, label in enumerate("aaaaabbbca", 1)]
+
+
+def test_balanced_weights_give_every_class_the_same_sum():
+    weights = compute_class_weights("balanced", "abc", count_labels(EXAMPLES))
+    assert [weight * count for weight, count in zip(weights, (6, 3, 1), strict=True)] == pytest.approx([10 / 3] * 3)
+    assert compute_class_weights(None, "abc", count_labels(EXAMPLES)) == ()
+
+
+def test_the_loss_of_an_example_is_multiplied_by_the_weight_of_its_class():
+    torch.manual_seed(1)
+    logits, targets = torch.randn(5, 3), torch.tensor([0, 2, 1, 2, 2])
+    plain = functional.cross_entropy(logits, targets, reduction="none")
+    weighted = ClassOutputs(("a", "b", "c"), (1.0, 2.0, 7.0)).loss(logits, targets, 0.0)
+    torch.testing.assert_close(weighted, (plain * torch.tensor([1.0, 7.0, 2.0, 7.0, 7.0])).sum())
+    torch.testing.assert_close(ClassOutputs(("a", "b", "c")).loss(logits, targets, 0.0), plain.sum())
+
+
+def test_the_accuracy_of_a_constant_prediction():
+    assert describe_constant_accuracy(count_labels(EXAMPLES)) == "always 'a' has an accuracy of 60"
+
+
+@pytest.mark.parametrize("value", ["{pos: 2}", "even"])
+def test_other_weights_are_refused(value: str):
+    with pytest.raises(InputError, match="class_weights: got"):
+        run_file.read(path_of("classify"), ["data.train=a.tsv", f"class_weights={value}"])
+    assert run_file.read(path_of("classify"), ["data.train=a.tsv", "class_weights=balanced"])

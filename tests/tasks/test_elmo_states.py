@@ -75,16 +75,6 @@ def test_it_learns_and_is_whole_without_the_run_it_read(model: str, folder: Path
     assert torch.equal(embedding.spellings.long(), spell_vocabulary(run.tokenizer, 9))
 
 
-def test_it_reads_what_the_run_itself_says_of_words(folder: Path, tmp_path: Path):
-    launch.train(config(folder, MODELS["flat"], "training.steps=1"), tmp_path / "run")
-    run = load(tmp_path / "run", "cpu", task=ClassificationRun)
-    embedding = run.model.get_submodule("embedding")
-    assert isinstance(embedding, ElmoEmbedding)
-    read = embedding(torch.tensor([run.tokenizer.encode("water here .")]))
-    [words] = load(folder / "elmo", "cpu", task=ElmoRun).embed_words(["water here ."])
-    torch.testing.assert_close(read[0], embedding.mix(words.states), rtol=1e-5, atol=1e-6)
-
-
 def test_it_goes_on_and_is_started_from_without_the_run_it_read(folder: Path, tmp_path: Path):
     """The run file has the sizes by then, and the checkpoint all weights."""
     shutil.copytree(folder, tmp_path / "all")
@@ -104,8 +94,6 @@ def test_what_is_refused(folder: Path, tmp_path: Path):
     out = tmp_path / "run"
     with pytest.raises(InputError, match=r"tokenizer.kind is bpe; model.embedding.elmo reads words, expected word or"):
         config(folder, MODELS["flat"], "tokenizer={kind: bpe, size: 300}")
-    with pytest.raises(InputError, match="no such folder; expected the folder of a run"):
-        launch.train(config(tmp_path, MODELS["flat"], f"data.train={folder / 'table.jsonl'}"), out)
     launch.train(config(folder, "{" + FLAT + ", embedding: 5}", "training.steps=1"), tmp_path / "other")
     chosen = f"model={{{FLAT}, embedding: {{elmo: {tmp_path / 'other'}}}}}"
     with pytest.raises(InputError, match="other is a run of the task classification; expected one of bidirectional"):

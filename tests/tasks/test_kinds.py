@@ -18,7 +18,7 @@ from regard.maps.heads import HeadMaps
 from regard.maps.lookups import mean_alignment
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.bert import Bert, BertConfig, BertSpans
-from regard.models.catalog import build_classifier, build_language_model
+from regard.models.catalog import CLASSIFIERS, build_language_model
 from regard.models.esim import EsimConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import FlatConfig, HanConfig
@@ -40,7 +40,7 @@ from regard.tasks.language_model.run import LanguageModelRun
 from regard.tasks.masked_language_model.config import Documents, MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import END
+from regard.text.kinds import END
 
 TEXT = "the cat sat on the mat"
 KINDS = get_args(Kind)
@@ -82,7 +82,7 @@ def classes(name: str) -> ClassificationRun:
     second = "other" if name in PAIRED else None
     data = LabelledTables(train="none.tsv", second=second)
     config = Classification(data=data, tokenizer=tokenizer.settings, model=CLASSES[name])
-    model = drawn(build_classifier(config.classifier, tokenizer.size, 3))
+    model = drawn(CLASSIFIERS.build(config.sizes, tokenizer.size, 3))
     return ClassificationRun(config, model, tokenizer, ClassOutputs(("one", "two", "three")))
 
 
@@ -257,9 +257,9 @@ def test_images(kind: Kind, pooling: Any):
     image = np.random.default_rng(1).integers(0, 256, (6, 6), dtype=np.uint8)
     attribution = run.attribute(image, kinds=[kind])
     looked = attribution.weights
-    assert looked.weights.shape == (3, 3)
-    assert looked.weights.sum() == pytest.approx(1)
-    assert looked.weights.min() >= 0
+    assert looked.shape == (3, 3)
+    assert looked.sum() == pytest.approx(1)
+    assert looked.min() >= 0
     assert isinstance(attribution.prediction, ClassPrediction)
     assert attribution.prediction.probabilities == pytest.approx(run.predict([image])[0].probabilities, abs=1e-5)
 
@@ -277,4 +277,4 @@ def test_an_image_is_read_once():
     (weights,) = (each[0, :, 0, 1:].detach().numpy() for each in maps.values())
     np.testing.assert_allclose(found.lookups[0].weights[1, :, 0], weights, rtol=1e-5)
     last = weights.mean(0) / weights.mean(0).sum()
-    np.testing.assert_allclose(found.weights.weights.ravel(), last, rtol=1e-5)
+    np.testing.assert_allclose(found.weights.ravel(), last, rtol=1e-5)

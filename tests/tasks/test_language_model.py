@@ -19,7 +19,7 @@ from regard.tasks.language_model.training import (
     make_windows,
 )
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.special import END
+from regard.text.kinds import END
 from regard.training.settings import Training
 
 TEXTS = ["the cat sat on the mat", "", "a cat <unk> sat", "the </s> mat"]

@@ -55,15 +55,6 @@ def test_blanks_are_filled(folder: Path):
     assert ways[0].probability > 0.5 > ways[1].probability
 
 
-def test_what_a_text_reads_of_itself(folder: Path):
-    reading = opened(folder).attribute("one two [MASK] four five six")
-    assert reading.prediction.text == "one two three four five six"
-    labels = ("<s>", "one", "two", "<mask>", "four", "five", "six", "</s>")
-    assert (reading.weights.source, reading.weights.target) == (labels, labels)
-    assert reading.weights.weights.sum(-1) == pytest.approx(1, abs=1e-5)
-    assert opened(folder).attribute("one two").prediction.text == "one two"
-
-
 def test_vectors_tell_texts_apart(folder: Path):
     one, other, again = opened(folder).embed(["one two three", "seven eight nine", "one two three"])
     assert torch.equal(one, again)
@@ -98,14 +89,3 @@ def test_settings_that_do_not_fit(setting: str, message: str, folder: Path, tmp_
     with pytest.raises(InputError, match=message):
         launch.train(run_file.read(path_of("bert"), settings), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_numbers_that_overflow_are_not_printed(folder: Path):
-    """Weights that are finite, but whose sums are not: no vector and no probability is given."""
-    run = opened(folder)
-    for parameter in run.model.parameters():
-        parameter.data.fill_(3e38)
-    for predict in (lambda: run.fill(["one two [MASK]"]), lambda: run.embed(["one"])):
-        with pytest.raises(FloatingPointError, match=r"^the output of Bert has \d+ of \d+ numbers as NaN or infinity"):
-            predict()
-    assert not run.model._forward_hooks

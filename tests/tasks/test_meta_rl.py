@@ -13,12 +13,7 @@ from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.meta_rl import (
-    MetaRL,
-    MetaRLRun,
-    act,
-    compute_metrics,
-)
+from regard.tasks.meta_rl import MetaRL, MetaRLRun, act, compute_metrics
 from regard.tasks.prediction import TextPrediction
 
 QUICK = [
@@ -53,7 +48,7 @@ def opened(folder: Path) -> MetaRLRun:
 
 def test_it_learns_to_pull_the_better_arm(folder: Path):
     result = json.loads((folder / "result.json").read_text())
-    uniform = compute_metrics(RandomAgent(2), config().data.make_batches(400, "test"), torch.device("cpu"))
+    uniform = compute_metrics(RandomAgent(2), config().data.tests(), torch.device("cpu"))
     # Without knowing anything, half of the mean difference of two arms is lost at each of eight pulls.
     assert uniform["regret"] == pytest.approx(8 / 6, abs=0.1)
     assert result["test/regret"] < 0.75 * uniform["regret"]
@@ -62,7 +57,7 @@ def test_it_learns_to_pull_the_better_arm(folder: Path):
 
 def test_figures_are_those_of_what_was_done(folder: Path):
     run = opened(folder)
-    (environments,) = run.config.data.make_batches(50, "x")
+    environments = run.config.data.sample_seeded(50, "x")
     found = run.evaluate([environments])
     done = act(run.model, environments, torch.Generator().manual_seed(1))
     best = environments.means[:, 0].amax(-1)
@@ -76,7 +71,7 @@ def test_figures_are_those_of_what_was_done(folder: Path):
 
 def test_one_pass_tells_the_probabilities_that_it_acted_by(folder: Path):
     run = opened(folder)
-    (environments,) = run.config.data.make_batches(7, "x")
+    environments = run.config.data.sample_seeded(7, "x")
     done = act(run.model, environments, torch.Generator().manual_seed(1))
     state, steps = run.model.start(7), []
     for inputs in done.inputs.unbind(1):
@@ -92,7 +87,7 @@ def test_processes_train(tmp_path: Path):
     assert found["test/share"] < 100
 
 
-def test_what_it_looked_at(folder: Path):
+def test_what_it_looked_at(folder: Path, tmp_path: Path):
     run = opened(folder)
     attribution = run.attribute("0.9 0.1")
     done, looked = attribution.prediction, attribution.weights
@@ -103,47 +98,19 @@ def test_what_it_looked_at(folder: Path):
     assert not np.triu(looked.weights, 1).any()
     assert looked.target == tuple(map(str, values["actions"]))
     assert looked.source[0] == "begin"
+    attribution.write(tmp_path / "a.png")
     (again,) = run.predict(["0.9 0.1"])
     assert again == done
     assert values["regret"] == pytest.approx(0.8 * values["actions"].count(2), rel=1e-5)
     assert set(values["places"]) == {1}
 
 
-def test_commands(regard, folder: Path, tmp_path: Path):
-    code, output, _ = regard("predict", str(folder), "0.9 0.1", "--json")
-    found = json.loads(output)
-    assert (code, found["environment"], len(found["actions"])) == (0, "0.9 0.1", 8)
-    code, output, _ = regard("show", str(folder), "0.9 0.1", "--out", str(tmp_path / "a.png"))
-    assert (code, output.splitlines()[0]) == (0, " ".join(map(str, found["actions"])))
-    assert (tmp_path / "a.png").stat().st_size > 1000
-    code, output, _ = regard("evaluate", str(folder), "--json")
-    assert (code, json.loads(output)["regret"]) == (
-        0,
-        pytest.approx(json.loads((folder / "result.json").read_text())["test/regret"], rel=1e-4),
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("predict", "{}", "0.9"), "text 1: '0.9'; expected 2 probabilities"),
-        (("evaluate", "{}", "file"), "a run of the task meta-rl is scored on its own test set only"),
-    ],
-)
-def test_commands_refuse(regard, folder: Path, arguments: tuple[str, ...], said: str):
-    code, _, errors = regard(*(each.format(folder) for each in arguments))
-    assert (code, len(errors.splitlines())) == (2, 1)
-    assert said in errors
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         (["data.arms=0"], "--set data.arms: got 0, expected a number >= 2"),
-        ([SMALL, "data.states=0"], "--set data.states: got 0, expected a number >= 1"),
         (["learning.discount=1.5"], "--set learning.discount: got 1.5, expected a number <= 1"),
-        (["training.batch_tokens=7"], "8 tokens, more than"),
-        (["training.label_smoothing=0.1"], "not for actions"),
+        (["training.label_smoothing=0.1"], "label_smoothing is not for this task"),
     ],
 )
 def test_settings_that_cannot_be(settings: list[str], said: str, tmp_path: Path):

@@ -1,14 +1,13 @@
 """Several labels: lists and separators, metrics by hand, learning with every kind of classifier, and refusals."""
 
 import json
-import logging
 from pathlib import Path
 
 import pytest
 import torch
 
 from regard import load
-from regard.data.generated.sentences import CLAUSES, generate_topics
+from regard.data.generated.sentences import CLAUSES
 from regard.data.records import Records
 from regard.errors import InputError
 from regard.runs import run_file
@@ -20,21 +19,12 @@ from regard.tasks.multi_label import LabelOutputs, LabelSetTables, MultiLabelRun
 
 WORDS = ["one", "two", "three", "four", "five"]
 MODELS = {
-    "bert": "{name: bert, layers: 1, width: 32, heads: 4, hidden: 64, context: 24, dropout: 0.0}",
     "flat": "{name: flat-attention, embedding: 16, width: 16, attention: 16}",
     "han": "{name: han, embedding: 16, width: 16, attention: 16}",
     "rocktaschel": "{name: rocktaschel, embedding: 16, width: 16}",
 }
-QUICK = [
-    "training.steps=150",
-    "training.batch_tokens=400",
-    "training.learning_rate=5e-3",
-    "training.warmup=10",
-    "training.validate_every=0",
-    "training.threads=1",
-    "training.precision=fp32",
-    "tokenizer.size=90",
-]
+QUICK = ["training.steps=150", "training.batch_tokens=400", "training.learning_rate=5e-3", "training.warmup=10"]
+QUICK += ["training.validate_every=0", "training.threads=1", "training.precision=fp32", "tokenizer.size=90"]
 
 
 def examples(seed: int, count: int) -> list[tuple[str, str, list[str]]]:
@@ -103,17 +93,13 @@ def test_labels_of_json_lists_and_of_separators(tmp_path: Path):
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     found = LabelSetTables().read(str(tmp_path / "a.jsonl"))
     assert [each.label for each in found] == [("a", "b"), (), ("a", "b"), ("2.5", "7"), ()]
-    found = LabelSetTables().read(Records("more", rows))
-    assert [each.label for each in found] == [("a", "b"), (), ("a", "b"), ("2.5", "7"), ()]
+    assert [each.label for each in LabelSetTables().read(Records("more", rows))] == [each.label for each in found]
     (tmp_path / "a.csv").write_text('text,label\nx,"b, a"\ny,\nz,a\n', encoding="utf-8")
     found = LabelSetTables(separator=",").read(str(tmp_path / "a.csv"))
     assert [each.label for each in found] == [("a", "b"), (), ("a",)]
     (tmp_path / "a.tsv").write_text("x\ta|b\ny\t\n", encoding="utf-8")
     found = LabelSetTables(text=1, label=2).read(str(tmp_path / "a.tsv"))
     assert [each.label for each in found] == [("a", "b"), ()]
-
-
-def test_a_text_is_not_empty(tmp_path: Path):
     (tmp_path / "b.tsv").write_text("text\tlabel\n\ta\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"b\.tsv:2: column 'text' is empty"):
         LabelSetTables().read(str(tmp_path / "b.tsv"))
@@ -133,28 +119,10 @@ def test_it_learns(run: Path):
     assert all(list(each.probabilities.values()) == sorted(each.probabilities.values(), reverse=True) for each in some)
 
 
-@pytest.mark.parametrize(("name", "least"), [("han", 90), ("rocktaschel", 95), ("bert", 70)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "least"), [("han", 90), ("rocktaschel", 95)])
 def test_other_classifiers_learn_too(name: str, least: float, tmp_path: Path):
-    more = {"bert": ["training.steps=350", "training.learning_rate=3e-3"], "rocktaschel": ["training.steps=250"]}
-    assert figures(trained(tmp_path, name, *more.get(name, [])))["test/micro-f1"] > least
-
-
-def test_the_commands(regard, run: Path, tmp_path: Path):
-    code, output, _ = regard("predict", str(run), "here two there five", "--json")
-    found = json.loads(output)
-    assert (code, set(found["labels"]), set(found["probabilities"])) == (0, {"two", "five"}, set(WORDS))
-    first, second = found["labels"]
-    shares = found["probabilities"]
-    plain = regard("predict", str(run), "here two there five")[1]
-    assert plain == f"{first}\t{shares[first]:.4f}\t{second}\t{shares[second]:.4f}\n"
-    (tmp_path / "more.csv").write_text("text,label\nhere one there,one\nhere there,\n", encoding="utf-8")
-    code, output, errors = regard("evaluate", str(run), str(tmp_path / "more.csv"))
-    assert (code, "micro-f1" in output) == (0, True)
-    assert "a text has the labels with a probability of at least 0.5" in output + errors
-    for kind in ("weights", "gradient"):
-        place = tmp_path / f"{kind}.svg"
-        assert regard("show", str(run), "here two there", "--kind", kind, "--out", str(place))[0] == 0
-        assert place.is_file()
+    assert figures(trained(tmp_path, name, "training.steps=250"))["test/micro-f1"] > least
 
 
 def test_a_gradient_explains_the_most_likely_label(run: Path):
@@ -163,9 +131,7 @@ def test_a_gradient_explains_the_most_likely_label(run: Path):
     assert found.prediction.to_json()["labels"] == ["two"]
 
 
-def test_what_does_not_fit(run: Path, tmp_path: Path):
-    with pytest.raises(InputError, match="q: label 'six' is none of the training set's: five, four, one, three, two"):
-        load(run, "cpu", task=MultiLabelRun).evaluate([Labelled(("one",), ("six",), "q")])
+def test_what_does_not_fit(tmp_path: Path):
     with pytest.raises(InputError, match="threshold: got 1, expected a number"):
         run_file.read(path_of("multi-label"), ["data.train=a.tsv", "threshold=1"])
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + "x\t\n" * 30, encoding="utf-8")
@@ -175,17 +141,10 @@ def test_what_does_not_fit(run: Path, tmp_path: Path):
 
 
 def test_generated_messages_have_a_clause_for_each_topic():
-    train, valid, test = generate_topics((200, 20, 30), 3, seed=1)
+    assert isinstance(run_file.read(path_of("topics"), ["data.train=a.tsv"]).data, LabelSetTables)
+    train, valid, test = Topics(train=200, valid=20, test=30).messages()
     assert (len(train), len(valid), len(test)) == (200, 20, 30)
     assert len({each.text for each in (*train, *valid, *test)}) == 250
     assert {topic for each in train for topic in each.topics} == set(CLAUSES)
     assert {len(each.topics) for each in train} == {0, 1, 2, 3}
     assert all("{" not in each.text and len(each.text.split(" , ")) > len(each.topics) for each in train)
-    with pytest.raises(InputError, match="topics: most is 7; expected 1 to 6"):
-        Topics(most=7).load()
-
-
-def test_the_kind_of_data_follows_a_table(caplog: pytest.LogCaptureFixture):
-    caplog.set_level(logging.ERROR)
-    read = run_file.read(path_of("topics"), ["data.train=a.tsv"])
-    assert isinstance(read.data, LabelSetTables)

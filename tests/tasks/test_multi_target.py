@@ -17,8 +17,9 @@ from regard.models.one_to_many import OneToMany
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.pictures.text import show_invisible
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.multi_target.data import Multiparallel, MultiTarget
-from regard.tasks.multi_target.run import (
+from regard.tasks.multi_target import (
+    Multiparallel,
+    MultiTarget,
     MultiTargetObjective,
     MultiTargetPrediction,
     MultiTargetRun,
@@ -26,7 +27,6 @@ from regard.tasks.multi_target.run import (
     build_many,
     setup,
 )
-from regard.tasks.seq2seq.metrics import Scoring
 from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.settings import Training
@@ -66,7 +66,7 @@ def splits(language: str) -> Splits[Pair]:
 
 def task(config: MultiTarget, model: OneToMany) -> MultiTargetObjective:
     parts = {
-        name: Seq2SeqObjective(splits(name), sides, config.training, Scoring(config.metrics), model=model.of(name))
+        name: Seq2SeqObjective(config.alone(name), splits(name), sides, model.of(name))
         for name, sides in tokenizers().items()
     }
     return MultiTargetObjective(parts, config.training)
@@ -158,8 +158,6 @@ def test_the_run_of_a_language_is_measured_on_its_own_files(config: MultiTarget)
     assert measured["perplexity/de"] != pytest.approx(figures["perplexity/de"])
     with pytest.raises(InputError, match=r"there are no pairs to score fr on; name a test set in data\.test"):
         run.evaluate({"de": some["de"]})
-    with pytest.raises(TypeError, match="examples is one str"):
-        run.predict("the cat")
 
 
 def test_models_that_take_sources_of_different_lengths():

@@ -1,6 +1,7 @@
 """Speech: it learns, its runs predict and attribute, and bad input is one clear line or the right answer."""
 
 import json
+import logging
 import wave
 from base64 import b64decode
 from pathlib import Path
@@ -70,7 +71,7 @@ def untrained(**settings: Any) -> SpeechRun:
     config = Speech(
         data=SpokenDigits(), audio=LogMel(rate=8000, mels=9), tokenizer=TokenizerSettings("character"), model=TINY
     )
-    return SpeechRun(config, SpeechRun.build(config, tokenizer.size).eval(), tokenizer)
+    return SpeechRun(config, SpeechRun.build(config, tokenizer).eval(), tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -86,30 +87,6 @@ def test_it_learns_letters_of_synthesised_digits(folder: Path):
     result = json.loads((folder / "run" / "result.json").read_text())
     assert result["test/character-error-rate"] < 70  # the same word for every sound has more
     assert "valid/word-error-rate" in result
-
-
-def test_the_commands(regard, folder: Path, tmp_path: Path):
-    sound = str(folder / "six.wav")
-    code, output, _ = regard("predict", str(folder / "run"), sound, "--json", "--beam", "2", "--n-best", "2")
-    found = json.loads(output)
-    assert (code, found["audio"], len(found["alternatives"])) == (0, sound, 1)
-    assert found["score"] >= found["alternatives"][0]["score"]
-    for name in ("a.png", "a.html"):
-        code, _, error = regard("show", str(folder / "run"), sound, "--out", str(tmp_path / name))
-        assert (code, (tmp_path / name).stat().st_size > 5000) == (0, True), error
-    table = tmp_path / "a.csv"
-    table.write_text(f"audio,transcript\n{sound},six\n")
-    code, output, _ = regard("evaluate", str(folder / "run"), str(table), "--json")
-    assert (code, set(json.loads(output))) == (0, {"word-error-rate", "character-error-rate"})
-
-
-def test_greedy_is_a_beam_of_1_and_the_batch_changes_nothing(folder: Path):
-    run = load(folder / "run", "cpu", task=SpeechRun)
-    sounds = [Sound(synthesize(digit, RATE, 1, 1).astype(np.float32), RATE) for digit in (3, 7, 1)]
-    together = run.predict(sounds, beam=1)
-    assert [each.text for each in together] == [run.predict([one])[0].text for one in sounds]
-    streamed = list(run.stream([sounds[0]]))
-    assert streamed[-1].text == together[0].text
 
 
 def test_the_letters_weights_are_on_the_keys_of_the_sound():
@@ -248,9 +225,51 @@ def test_a_sound_longer_than_a_batch_and_one_longer_than_the_limit(tmp_path: Pat
         launch.train(run_file.read(path_of("spoken-digits"), [*settings, "audio.longest=2"]), tmp_path / "run2")
 
 
-def test_what_a_run_file_refuses():
-    known = {"data": SpokenDigits(), "tokenizer": TokenizerSettings("character"), "model": TINY}
-    with pytest.raises(ValueError, match=r"`metrics` is empty"):
-        Speech(**known, metrics=())
+def test_pauses_that_do_not_fit():
     with pytest.raises(InputError, match=r"shortest is 0.5 and longest 0.1"):
         SpokenDigits(shortest=0.5, longest=0.1)
+
+
+SPEAKERS = [f"{number:08x}" for number in range(20)]
+
+
+def recordings(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+def commands(folder: Path) -> Path:
+    """Two words by 20 speakers, twice each, with a folder of noise."""
+    names = (f"{word}/{each}_nohash_{time}.wav" for word in ("no", "yes") for each in SPEAKERS for time in (0, 1))
+    return recordings(folder, *names, "_background_noise_/tap.wav", "LICENSE")
+
+
+def test_the_folder_s_name_is_the_transcript(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, logger="regard"):
+        found = SpeechTables().read(str(commands(tmp_path)))
+    assert (len(found), {each.transcript for each in found}) == (80, {"no", "yes"})
+    assert all(Path(str(each.audio)).parent.name == each.transcript for each in found)
+    assert caplog.messages == [f"{tmp_path}: the transcript of a recording is the name of its folder"]
+
+
+def test_speakers_are_held_out(tmp_path: Path):
+    splits = SpeechTables(train=str(commands(tmp_path))).load()
+    sets = [{SpeechTables().group(each) for each in some} for some in (splits.train, splits.valid)]
+    assert (len(splits.valid), len(sets[1]), sets[0] & sets[1]) == (8, 2, set())
+    assert SpeechTables().group(Utterance("yes/1.wav", "yes", "x")) == "yes/1.wav"
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("train/a.wav", "test/b.wav"), "its folders are the sets test, train and no classes; name each: --set"),
+        (("yes/a.wav", "no/b.wav", "c.wav"), "has no table of transcripts"),
+        (("ann/yes/a.wav", "bob/no/b.wav"), "has no table of transcripts"),
+        (("clips/a.wav", "clips/b.wav"), "has no table of transcripts"),
+    ],
+)
+def test_folders_that_are_no_transcripts(names: tuple[str, ...], message: str, tmp_path: Path):
+    with pytest.raises(InputError, match=message):
+        SpeechTables().read(str(recordings(tmp_path, *names)))

@@ -8,12 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.tasks.meta_rl import (
-    ActorCritic,
-    compute_action_values,
-    compute_advantages,
-    compute_loss,
-)
+from regard.tasks.meta_rl import ActorCritic, compute_action_values, compute_advantages, compute_loss
 
 SETTINGS = ActorCritic(discount=0.9, trace=0.7, entropy=0.3, value=0.2)
 
@@ -100,11 +95,3 @@ def test_the_loss_is_expected_to_raise_the_reward():
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
         assert other.abs().max() > 1e-4
-
-
-def test_settings_from_the_first_update_to_the_last():
-    settings = ActorCritic(discount=0.8, entropy=0.5, entropy_end=0.1)
-    found = [settings.at_update(update, 5) for update in range(1, 6)]
-    assert [each.discount for each in found] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
-    assert [each.entropy for each in found] == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1])
-    assert settings.at_update(1, 1).entropy == 0.5

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import Attend
 from regard.attention.align import Hard
 from regard.attention.align.losses import coverage, diagonal, doubly_stochastic, entropy, guidance
 from regard.attention.record import record
+from regard.data.generated.pairs import Dates
 from regard.data.pairs import Pair
 from regard.data.splits import Splits
 from regard.data.tokens import Tokenizers
@@ -18,8 +18,9 @@ from regard.errors import InputError
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.tasks.seq2seq.training import Scoring, Seq2SeqObjective, link_pieces
+from regard.nn.decoders import EncoderDecoder
+from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
+from regard.tasks.seq2seq.training import Seq2SeqObjective, link_pieces
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
@@ -47,17 +48,16 @@ def transformer(both: Tokenizers) -> EncoderDecoder:
     return Transformer(both.source.size, both.target.size, config).double()
 
 
-def attend_of(model: EncoderDecoder) -> Attend:
-    attend = model.decoder.get_submodule("attend")
-    assert isinstance(attend, Attend)
-    return attend
-
-
 def task(
     both: Tokenizers, model: EncoderDecoder, losses: AttentionLosses, pairs: list[Pair] = PAIRS
 ) -> Seq2SeqObjective:
     splits, training = Splits(pairs, pairs), Training(batch_tokens=5, label_smoothing=0.1)
-    return Seq2SeqObjective(splits, both, training, Scoring(("exact-match",)), model=model, attention=losses)
+    sides = TokenizerPair(both.source.settings, both.target.settings)
+    config = Seq2Seq(
+        data=Dates(), tokenizers=sides, model=LuongConfig(), metrics=("exact-match",), training=training,
+        attention_losses=losses,
+    )  # fmt: skip
+    return Seq2SeqObjective(config, splits, both, model)
 
 
 def penalty(name: str, weights: Tensor, known: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ def test_reinforce_is_the_gradient_of_the_expected_loss(baseline: float, monkeyp
     """Of a target of 2 positions and a source of 3, by enumerating all 9 ways to read; a baseline changes nothing."""
     both, pairs = tokenizers(), 2 * [Pair("ab", "y", "here:1")]
     model = luong(both, align="hard")
-    align = attend_of(model).align
+    align = model.get_submodule("decoder.attend.align")
     assert isinstance(align, Hard)
     prescribed: list[int] = []
 
@@ -132,24 +132,6 @@ def test_reinforce_is_the_gradient_of_the_expected_loss(baseline: float, monkeyp
         expected = expected + probability * loss
     exact = torch.autograd.grad(expected, parameters, materialize_grads=True, allow_unused=True)
     torch.testing.assert_close(found, list(exact), rtol=1e-9, atol=1e-11)
-
-
-def test_the_baseline_is_a_moving_average_of_the_loss_a_token():
-    both = tokenizers()
-    model = luong(both, align="hard")
-    one = task(both, model, AttentionLosses(baseline_decay=0.75))
-    align, expected = attend_of(model).align, 0.0
-    assert isinstance(align, Hard)
-    baseline = align.baseline
-    for rows in ([0, 1], [2]):
-        batch = one.batch(0, rows)
-        found = one.loss(model, batch, 1)
-        expected = 0.75 * expected + 0.25 * found.total.item() / found.tokens
-        assert baseline.item() == pytest.approx(expected)
-    baseline.fill_(2.0)
-    torch.nn.init.constant_(model.get_parameter("decoder.output.bias"), torch.nan)
-    one.loss(model, one.batch(0, [0]), 1)
-    assert baseline.item() == 2.0
 
 
 def test_entropy_of_what_is_drawn_from_is_wanted():

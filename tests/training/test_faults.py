@@ -19,8 +19,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.training.devices import devices
 from regard.training.loop import fit
 from regard.training.objectives import Loss
-from regard.training.snapshot import describe_regrouping
-from regard.training.state import random_state, restore_random_state
+from regard.training.snapshot import describe_regrouping, random_state, restore_random_state
 from tests.training import toy
 from tests.training.test_loop import records, run
 
@@ -52,7 +51,7 @@ def test_one_bad_update_is_skipped(tmp_path: Path, factor: float, capsys: pytest
 def test_many_bad_updates_end_the_run(tmp_path: Path):
     with pytest.raises(RunError, match=r"in 3 updates in a row, the last 13; the last good checkpoint is of update 10"):
         run(tmp_path / "run", Poisoned({11, 12, 13}, float("nan")), maximum_bad_updates=3)
-    assert RunDirectory.open(tmp_path / "run").checkpoint_steps()[-1] == 10
+    assert RunDirectory.open(tmp_path / "run").checkpoints.steps()[-1] == 10
 
 
 def test_out_of_memory(tmp_path: Path):
@@ -66,7 +65,7 @@ def test_out_of_memory(tmp_path: Path):
     with pytest.raises(RunError, match=r"3 examples, the longest [35]; lower batch_tokens \(now 3072\)") as caught:
         run(tmp_path / "run", Huge())
     assert "\n" not in str(caught.value)
-    newest = RunDirectory.open(tmp_path / "run").newest_checkpoint()
+    newest = RunDirectory.open(tmp_path / "run").checkpoints.newest()
     assert newest is not None
     assert newest.step == 3
 
@@ -111,11 +110,11 @@ def test_another_number_of_processes(tmp_path: Path, caplog: pytest.LogCaptureFi
     """A checkpoint of 3 processes, behind 2 x 3 of 7 batches, on one: it goes on with the seventh, and says so."""
     run(tmp_path / "run", steps=2, validate_every=0, checkpoint_every=1)
     directory = RunDirectory.create(tmp_path / "run", resume=True)
-    newest = directory.newest_checkpoint()
+    newest = directory.checkpoints.newest()
     assert newest is not None
     groups = {group: newest.tensors(group) for group in ("model", "optimizer")}
     counters = {**newest.state["counters"], "update": 3, "index": 2}
-    directory.save_checkpoint(3, groups, {**newest.state, "processes": 3, "counters": counters})
+    directory.checkpoints.save(3, groups, {**newest.state, "processes": 3, "counters": counters})
     task = toy.Following()
     built: list[tuple[int, list[int]]] = []
     build = task.batch
@@ -142,14 +141,6 @@ def test_a_device_that_is_not_there(tmp_path: Path):
     absent = next(name for name in ("cuda", "mps", "xpu") if name not in devices())
     with pytest.raises(InputError, match=rf"device '{absent}' is not available here; choose from: auto, .*cpu"):
         run(tmp_path / "run", device=absent)
-
-
-def test_the_same_seed_gives_the_same_weights(tmp_path: Path):
-    for name, workers in (("a", 0), ("b", 0), ("c", 1), ("d", 2)):
-        run(tmp_path / name, workers=workers, keep_best=0)
-    run(tmp_path / "other", seed=2, keep_best=0)
-    assert len({toy.digest(tmp_path / name) for name in "abcd"}) == 1
-    assert toy.digest(tmp_path / "other") != toy.digest(tmp_path / "a")
 
 
 def test_nothing_piles_up(tmp_path: Path):

@@ -15,8 +15,7 @@ from regard.runs.train import log_setup
 from regard.tasks.base import Setup
 from regard.training import progress
 from regard.training.progress import Progress
-from regard.training.schedules import Selection, Validated
-from regard.training.settings import Training
+from regard.training.settings import Selection, Training, Validated
 from regard.work import checkpoint
 from tests.training import toy
 from tests.training.test_loop import run

@@ -11,10 +11,10 @@ from regard.data import order
 from regard.data.order import START, Order, OrderPosition, Shuffled
 from regard.errors import InputError
 from regard.storage.run_folder import RunDirectory
-from regard.training.batches import BEGINNING, Positions
 from regard.training.loop import fit
 from regard.training.processes import Processes
 from regard.training.settings import Training
+from regard.training.update import BEGINNING, Positions
 from tests.training import toy
 
 
@@ -49,6 +49,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order, "BLOCK", 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_from_any_position_on_the_rest_is_the_same(count: int):
     for rank in range(count):
@@ -83,8 +84,8 @@ def test_a_run_stopped_in_a_later_chunk_goes_on_exactly(tmp_path: Path):
     with RunDirectory.create(tmp_path / "whole") as run:
         fit(whole, Chunked(), settings, run)
     with RunDirectory.create(tmp_path / "whole", resume=True) as run:
-        run.remove_checkpoint(50)
-        assert run.checkpoint_steps() == [26]
+        run.checkpoints.remove(50)
+        assert run.checkpoints.steps() == [26]
         task, again = Chunked(), toy.model()
         fit(again, task, settings, run, resume=True)
     assert (0, 26, OrderPosition(3, 20)) in task.walks

@@ -94,14 +94,3 @@ def test_progress_that_nobody_reads_ends_nothing(monkeypatch: pytest.MonkeyPatch
         progress.note("x")
     progress.close()
     assert stream is None or not progress.visible
-
-
-def test_a_bar_on_a_terminal_that_is_gone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    progress = Progress(3, interval=1)
-    progress.update(1, 2.5, 10.0)
-    monkeypatch.setattr(stream, "write", Gone().write)
-    progress.update(2, 2.5, 10.0)
-    progress.note("x")
-    progress.close()
-    assert not progress.visible

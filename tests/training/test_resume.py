@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from tests.training import toy
     ("processes", "changes"),
     [
         (1, {}),
-        (1, {"workers": 2, "average_decay": 0.9}),
-        (1, {"checkpoint_minutes": 1e-9}),
-        (1, {"carrying": True, "accumulate": 2}),
+        pytest.param(1, {"workers": 2, "average_decay": 0.9}, marks=pytest.mark.slow),
+        pytest.param(1, {"checkpoint_minutes": 1e-9}, marks=pytest.mark.slow),
+        pytest.param(1, {"carrying": True, "accumulate": 2}, marks=pytest.mark.slow),
         pytest.param(2, {"accumulate": 2, "carrying": True}, marks=pytest.mark.slow),
     ],
 )
@@ -70,15 +69,6 @@ def test_under_torchrun(tmp_path: Path):
     assert torchrun(tmp_path / "killed", "keep_best=0", "trouble=('kill', 11)").returncode != 0
     assert torchrun(tmp_path / "killed", "keep_best=0", "resume=True").returncode == 0
     assert toy.digest(tmp_path / "killed") == toy.digest(tmp_path / "whole")
-
-
-@pytest.mark.slow
-def test_one_process_fails(tmp_path: Path):
-    began = time.monotonic()
-    done = torchrun(tmp_path / "run", "trouble=('raise', 11)")
-    assert time.monotonic() - began < 60
-    assert done.returncode == 1
-    assert "rank 1 has an accident" in done.stderr
 
 
 @pytest.mark.slow

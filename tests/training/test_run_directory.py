@@ -37,7 +37,7 @@ def test_everything_written_is_read_back_by_another_reader(tmp_path: Path) -> No
         run.append_jsonl("log.jsonl", {"step": 1})
         run.append_jsonl("log.jsonl", {"step": 2, "text": "a\u2028b"})
         run.save_tensors("weights.safetensors", GROUPS["model"], {"model": "toy"})
-        run.save_checkpoint(7, GROUPS, {"epoch": 3, "rate": 0.1})
+        run.checkpoints.save(7, GROUPS, {"epoch": 3, "rate": 0.1})
         reader = RunDirectory.open(tmp_path / "run")
         run.write_text("later.txt", "x")
         assert reader.read_text("later.txt") == "x"
@@ -45,7 +45,7 @@ def test_everything_written_is_read_back_by_another_reader(tmp_path: Path) -> No
     assert reader.read_json("result.json") == {"loss": 0.1, "names": ["b", "a"]}
     assert reader.read_jsonl("log.jsonl") == [{"step": 1}, {"step": 2, "text": "a\u2028b"}]
     assert torch.equal(reader.load_tensors("weights.safetensors")["weight"], GROUPS["model"]["weight"])
-    found = reader.newest_checkpoint()
+    found = reader.checkpoints.newest()
     assert found is not None
     assert (found.step, found.state) == (7, {"epoch": 3, "rate": 0.1})
     assert torch.equal(found.tensors("model")["weight"], GROUPS["model"]["weight"])
@@ -93,7 +93,7 @@ def test_a_folder_that_is_no_run_is_left_alone_and_named(tmp_path: Path) -> None
 
 def test_what_was_given_in_place_of_a_run_is_named(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
-        run.save_checkpoint(3, GROUPS, {})
+        run.checkpoints.save(3, GROUPS, {})
     (tmp_path / "hub").mkdir()
     for name in ("config.json", "model.safetensors"):
         (tmp_path / "hub" / name).write_text("{}")
@@ -114,7 +114,7 @@ def test_what_was_given_in_place_of_a_run_is_named(tmp_path: Path) -> None:
 
 def test_leftovers_of_a_killed_run_are_removed_at_the_next_start(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
-        run.save_checkpoint(3, GROUPS, {"epoch": 1})
+        run.checkpoints.save(3, GROUPS, {"epoch": 1})
         run.append_jsonl("log.jsonl", {"step": 1})
     half = tmp_path / "run" / "checkpoints" / "step-00000005.tmp"
     half.mkdir()
@@ -124,7 +124,7 @@ def test_leftovers_of_a_killed_run_are_removed_at_the_next_start(tmp_path: Path)
         log.write('{"step": 2, "lo')
     assert RunDirectory.open(tmp_path / "run").read_jsonl("log.jsonl") == [{"step": 1}]
     with RunDirectory.create(tmp_path / "run", resume=True) as run:
-        found = run.newest_checkpoint()
+        found = run.checkpoints.newest()
         assert found is not None
         assert found.step == 3
         run.append_jsonl("log.jsonl", {"step": 2})
@@ -142,8 +142,8 @@ root, sync, replace = Path(sys.argv[1]), os.fsync, os.replace
 
 def write(run, step):
     run.save_tensors("best.safetensors", {"weight": torch.full((3,), float(step))})
-    run.save_checkpoint(step, {"model": {"weight": torch.full((5,), float(step))}}, {"step": step})
-    run.remove_checkpoint(step - 1)
+    run.checkpoints.save(step, {"model": {"weight": torch.full((5,), float(step))}}, {"step": step})
+    run.checkpoints.remove(step - 1)
 
 def killed_at(moment, path):
     left = [moment]
@@ -162,7 +162,7 @@ def killed_at(moment, path):
 for moment in range(200):
     path = root / str(moment)
     with RunDirectory.create(path) as run:
-        run.save_checkpoint(0, {"model": {}}, {"step": 0})
+        run.checkpoints.save(0, {"model": {}}, {"step": 0})
         write(run, 1)
     child = os.fork()
     if child == 0:
@@ -172,7 +172,7 @@ for moment in range(200):
         assert os.WEXITSTATUS(status) == 0
         break
     with RunDirectory.create(path, resume=True) as run:
-        found = run.newest_checkpoint()
+        found = run.checkpoints.newest()
         best = run.load_tensors("best.safetensors")["weight"]
         assert found.tensors("model")["weight"].tolist() == [float(found.step)] * 5
         assert best.tolist() in ([1.0] * 3, [2.0] * 3), best
@@ -181,11 +181,12 @@ for moment in range(200):
         print(found.step, int(best[0]))
         if found.step == 1:
             write(run, 2)
-        assert run.newest_checkpoint().step == 2
+        assert run.checkpoints.newest().step == 2
         assert run.load_tensors("best.safetensors")["weight"].tolist() == [2.0] * 3
 """
 
 
+@pytest.mark.slow
 def test_killed_at_every_moment_of_a_save_the_newest_whole_files_load(tmp_path: Path) -> None:
     done = script(KILLED, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -204,14 +205,14 @@ from regard.storage.run_folder import RunDirectory
 with RunDirectory.create(Path(sys.argv[1])) as run:
     run.write_text("a.txt", "old")
     run.append_jsonl("log.jsonl", {"step": 1})
-    run.save_checkpoint(1, {"model": {"weight": torch.zeros(3)}}, {})
+    run.checkpoints.save(1, {"model": {"weight": torch.zeros(3)}}, {})
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
     attempts = [
         lambda: run.write_text("a.txt", "x" * 3000),
         lambda: run.append_jsonl("log.jsonl", {"text": "x" * 3000}),
         lambda: run.save_tensors("weights.safetensors", {"weight": torch.zeros(1000)}),
-        lambda: run.save_checkpoint(2, {"model": {"weight": torch.zeros(1000)}}, {}),
-        lambda: run.save_checkpoint(1, {"model": {"weight": torch.zeros(1000)}}, {}),
+        lambda: run.checkpoints.save(2, {"model": {"weight": torch.zeros(1000)}}, {}),
+        lambda: run.checkpoints.save(1, {"model": {"weight": torch.zeros(1000)}}, {}),
     ]
     for attempt in attempts:
         try:
@@ -231,8 +232,8 @@ def test_a_full_disk_is_one_line_and_leaves_no_partial_file(tmp_path: Path) -> N
     run = RunDirectory.open(tmp_path / "run")
     assert run.read_text("a.txt") == "old"
     assert run.read_jsonl("log.jsonl") == [{"step": 1}]
-    assert run.checkpoint_steps() == [1]
-    assert run.checkpoint(1).tensors("model")["weight"].tolist() == [0, 0, 0]
+    assert run.checkpoints.steps() == [1]
+    assert run.checkpoints.load(1).tensors("model")["weight"].tolist() == [0, 0, 0]
     assert not (tmp_path / "run" / "weights.safetensors").exists()
     assert not list((tmp_path / "run").rglob("*.tmp"))
 
@@ -256,26 +257,17 @@ def test_whatever_the_system_refuses_with_the_old_file_stays(
 
     with RunDirectory.create(tmp_path / "run") as run:
         run.write_text("a.txt", "old")
-        run.save_checkpoint(2, GROUPS, {})
-        attempts = [lambda: run.write_text("a.txt", "new"), lambda: run.save_checkpoint(3, GROUPS, {})]
+        run.checkpoints.save(2, GROUPS, {})
+        attempts = [lambda: run.write_text("a.txt", "new"), lambda: run.checkpoints.save(3, GROUPS, {})]
         for attempt in attempts[function == "mkdir" :]:
             with monkeypatch.context() as patch:
                 patch.setattr(os, function, refuse)
                 with pytest.raises(RunError, match=said):
                     attempt()
         assert run.read_text("a.txt") == "old"
-        assert run.checkpoint_steps() == [2]
+        assert run.checkpoints.steps() == [2]
         leftovers = [each.name for each in (tmp_path / "run").rglob("*.tmp")]
         assert leftovers == (["step-00000003.tmp"] if function == "open" else [])  # a folder is opened to be emptied
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, "read-only")
-
-    monkeypatch.setattr(os, "mkdir", refuse)
-    with pytest.raises(RunError, match="cannot be written: the file system is read-only; choose another --out"):
-        RunDirectory.create(tmp_path / "run")
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "state.json", "manifest.json"])
@@ -285,7 +277,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_previous_one(
 ) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
         for step in (2, 3, 5):
-            run.save_checkpoint(step, GROUPS, {"step": step})
+            run.checkpoints.save(step, GROUPS, {"step": step})
         path = tmp_path / "run" / "checkpoints" / "step-00000005" / name
         if damage == "flip":
             flip(path, 0 if name == "manifest.json" else -2)
@@ -294,24 +286,24 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_previous_one(
         else:
             path.unlink()
         with caplog.at_level(logging.WARNING, "regard"):
-            found = run.newest_checkpoint()
+            found = run.checkpoints.newest()
         assert found is not None
         assert (found.step, found.state["step"]) == (3, 3)
         assert len(caplog.messages) == 1
         assert str(path) in caplog.messages[0]
         if damage != "gone" and name != "manifest.json":
             assert "SHA-256 mismatch" in caplog.messages[0]
-        run.save_checkpoint(5, GROUPS, {"step": 5})
-        assert run.checkpoint(5).state == {"step": 5}
+        run.checkpoints.save(5, GROUPS, {"step": 5})
+        assert run.checkpoints.load(5).state == {"step": 5}
 
 
 def test_with_every_checkpoint_damaged_the_run_is_not_begun_again(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
-        assert run.newest_checkpoint() is None
-        run.save_checkpoint(2, GROUPS, {})
+        assert run.checkpoints.newest() is None
+        run.checkpoints.save(2, GROUPS, {})
         flip(tmp_path / "run" / "checkpoints" / "step-00000002" / "model.safetensors")
         with pytest.raises(InputError, match="none of its 1 checkpoints is undamaged"):
-            run.newest_checkpoint()
+            run.checkpoints.newest()
 
 
 @pytest.mark.parametrize("name", ["a.txt", "weights.safetensors"])
@@ -364,11 +356,11 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> Non
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == "ready\n"
-        with pytest.raises(InputError, match=f"in use by process {first.pid}; wait for it or choose another --out"):
+        with pytest.raises(InputError, match=f"in use by process {first.pid}; choose another --out"):
             RunDirectory.create(tmp_path / "run", resume=True)
         with pytest.raises(InputError, match="already holds a run"):
             RunDirectory.create(tmp_path / "run")
-        assert RunDirectory.open(tmp_path / "run").checkpoint_steps() == []
+        assert RunDirectory.open(tmp_path / "run").checkpoints.steps() == []
         first.kill()
     RunDirectory.create(tmp_path / "run", resume=True).close()
 
@@ -376,7 +368,7 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> Non
 def test_one_process_cannot_write_twice_either(tmp_path: Path) -> None:
     with (
         RunDirectory.create(tmp_path / "run"),
-        pytest.raises(InputError, match=f"in use by process {os.getpid()}"),
+        pytest.raises(InputError, match="in use by this process"),
     ):
         RunDirectory.create(tmp_path / "run", resume=True)
     RunDirectory.create(tmp_path / "run", resume=True).close()
@@ -385,18 +377,18 @@ def test_one_process_cannot_write_twice_either(tmp_path: Path) -> None:
 def test_checkpoints_are_ordered_by_step_whatever_the_clock_says(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "run") as run:
         for age, step in enumerate((99_999_999, 100_000_000, 5)):
-            run.save_checkpoint(step, GROUPS, {"step": step})
+            run.checkpoints.save(step, GROUPS, {"step": step})
             folder = tmp_path / "run" / "checkpoints" / f"step-{step:08d}"
             for path in (folder, *folder.iterdir()):
                 os.utime(path, (10**9 - age, 10**9 - age if step != 5 else 2 * 10**9))
-        found = run.newest_checkpoint()
+        found = run.checkpoints.newest()
         assert found is not None
         assert found.step == 100_000_000
-        assert run.checkpoint_steps() == [5, 99_999_999, 100_000_000]
-        run.remove_checkpoint(100_000_000)
-        assert run.checkpoint_steps() == [5, 99_999_999]
-        with pytest.raises(InputError, match="no such checkpoint; there are 5, 99999999"):
-            run.remove_checkpoint(7)
+        assert run.checkpoints.steps() == [5, 99_999_999, 100_000_000]
+        run.checkpoints.remove(100_000_000)
+        assert run.checkpoints.steps() == [5, 99_999_999]
+        with pytest.raises(InputError, match=r"no such checkpoint; there are \[5, 99999999\]"):
+            run.checkpoints.remove(7)
 
 
 @pytest.mark.parametrize(
@@ -408,10 +400,10 @@ def test_checkpoints_are_ordered_by_step_whatever_the_clock_says(tmp_path: Path)
 )
 def test_any_output_path_works(tmp_path: Path, name: str) -> None:
     with RunDirectory.create(tmp_path / name) as run:
-        run.save_checkpoint(3, GROUPS, {})
+        run.checkpoints.save(3, GROUPS, {})
         run.write_json("a.json", 1)
     with RunDirectory.create(tmp_path / name, resume=True) as run:
-        found = run.newest_checkpoint()
+        found = run.checkpoints.newest()
         assert found is not None
         assert torch.equal(found.tensors("model")["weight"], GROUPS["model"]["weight"])
 

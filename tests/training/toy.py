@@ -215,16 +215,16 @@ def signals(path: Path, processes: int, at: int, changes: dict[str, Any]) -> dic
     changes = {"keep_best": 0, **changes}
     codes: dict[str, Any] = {"whole": start(path / "whole", processes, changes)}
     digests = {"whole": digest(path / "whole")}
-    steps: dict[str, Any] = {"whole": RunDirectory.open(path / "whole").checkpoint_steps()}
+    steps: dict[str, Any] = {"whole": RunDirectory.open(path / "whole").checkpoints.steps()}
     for kind in ("terminate", "interrupt", "twice"):
         began = time.monotonic()
         codes[kind] = start(path / kind, processes, {**changes, "trouble": (kind, at)})
         seconds = time.monotonic() - began
-        steps[kind] = (RunDirectory.open(path / kind).checkpoint_steps(), seconds)
+        steps[kind] = (RunDirectory.open(path / kind).checkpoints.steps(), seconds)
         if kind != "interrupt":
             codes[f"{kind}, resumed"] = start(path / kind, processes, {**changes, "resume": True})
             digests[kind] = digest(path / kind)
-            steps[f"{kind}, resumed"] = RunDirectory.open(path / kind).checkpoint_steps()
+            steps[f"{kind}, resumed"] = RunDirectory.open(path / kind).checkpoints.steps()
     return {"codes": codes, "digests": digests, "steps": steps}
 
 
@@ -244,7 +244,7 @@ def accidents(path: Path) -> dict[str, Any]:
         result[kind] = {
             "codes": codes,
             "seconds": time.monotonic() - began,
-            "steps": RunDirectory.open(path / kind).checkpoint_steps(),
+            "steps": RunDirectory.open(path / kind).checkpoints.steps(),
             "line": line.read_text(encoding="utf-8") if line.exists() else "",
             "resumed": start(path / kind, 2, {**changes, "resume": True}),
             "same": digest(path / kind) == digest(path / "whole"),

@@ -1,7 +1,7 @@
 """Stand-ins for the files that recipes are trained on, the same every time."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -86,14 +86,26 @@ def _translated(folder: Path, languages: int) -> dict[str, list[str]]:
     return found
 
 
+def parts(
+    folder: Path, name: str, row: Callable[[Writer], str], header: str = "", *, train: int = 150, few: int = 12
+) -> dict[str, str]:
+    """Three files of rows by one writer: a table with a header, tagged sentences, or lines of JSON."""
+    writer, paths = Writer(name), {}
+    suffix = "tsv" if header else "conll" if name == "tagged" else "jsonl"
+    for part, count in (("train", train), ("valid", few), ("test", few)):
+        rows = [*([header] if header else []), *(row(writer) for _ in range(count))]
+        paths[f"data.{part}"] = lines(folder / f"{part}.{suffix}", rows)
+    return paths
+
+
 def mails(folder: Path) -> dict[str, str]:
     """Texts, and the first words of each for a summary."""
-    writer, found = Writer("mails"), {}
-    for name, count in (("train", 150), ("valid", 6), ("test", 6)):
-        bodies = [" ".join(writer.sentences(3)) for _ in range(count)]
-        rows = [json.dumps({"body": body, "subject": " ".join(body.split()[:3])}) for body in bodies]
-        found[f"data.{name}"] = lines(folder / f"{name}.jsonl", rows)
-    return found
+
+    def row(writer: Writer) -> str:
+        body = " ".join(writer.sentences(3))
+        return json.dumps({"body": body, "subject": " ".join(body.split()[:3])})
+
+    return parts(folder, "mails", row, few=6)
 
 
 def conversations(folder: Path) -> dict[str, str]:
@@ -128,91 +140,75 @@ def _paragraph(writer: Writer) -> dict[str, object]:
 
 def labelled(folder: Path) -> dict[str, str]:
     """Texts, and a word in each that tells its class."""
-    writer, found = Writer("labelled"), {}
-    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
-        rows = ["text\tlabel"]
-        for _ in range(count):
-            label = writer.random.choice(CLASSES)
-            rows.append(f"{label[:3]}o {writer.sentence()}\t{label}")
-        found[f"data.{name}"] = lines(folder / f"{name}.tsv", rows)
-    return found
+
+    def row(writer: Writer) -> str:
+        label = writer.random.choice(CLASSES)
+        return f"{label[:3]}o {writer.sentence()}\t{label}"
+
+    return parts(folder, "labelled", row, "text\tlabel")
 
 
 def reviews(folder: Path) -> dict[str, str]:
     """The same of several sentences, a list of them."""
-    writer, found = Writer("reviews"), {}
-    for name, count in (("train", 100), ("valid", 12), ("test", 12)):
-        rows = []
-        for _ in range(count):
-            label = writer.random.choice(CLASSES)
-            told = [*writer.sentences(writer.random.randint(1, 4)), f"{label[:3]}o {writer.sentence()}"]
-            rows.append(json.dumps({"text": told, "label": label}))
-        found[f"data.{name}"] = lines(folder / f"{name}.jsonl", rows)
-    return found
+
+    def row(writer: Writer) -> str:
+        label = writer.random.choice(CLASSES)
+        told = [*writer.sentences(writer.random.randint(1, 4)), f"{label[:3]}o {writer.sentence()}"]
+        return json.dumps({"text": told, "label": label})
+
+    return parts(folder, "reviews", row, train=100)
 
 
 def entailment(folder: Path) -> dict[str, str]:
     """Pairs of texts, of which the second is a part of the first or has nothing to do with it."""
-    writer, found = Writer("entailment"), {}
-    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
-        rows = ["sentence_A\tsentence_B\tentailment_judgment"]
-        for _ in range(count):
-            first, part = writer.sentence(), writer.random.random() < 0.5
-            second = " ".join(first.split()[:4]) if part else writer.sentence()
-            rows.append(f"{first}\t{second}\t{'ENTAILMENT' if part else 'NEUTRAL'}")
-        found[f"data.{name}"] = lines(folder / f"{name}.tsv", rows)
-    return found
+
+    def row(writer: Writer) -> str:
+        first, part = writer.sentence(), writer.random.random() < 0.5
+        second = " ".join(first.split()[:4]) if part else writer.sentence()
+        return f"{first}\t{second}\t{'ENTAILMENT' if part else 'NEUTRAL'}"
+
+    return parts(folder, "entailment", row, "sentence_A\tsentence_B\tentailment_judgment")
 
 
 def rated(folder: Path) -> dict[str, str]:
     """Texts with the number of their words."""
-    writer, found = Writer("rated"), {}
-    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
-        sentences = [writer.sentence() for _ in range(count)]
-        rows = ["text\tlabel", *(f"{each}\t{len(each.split())}" for each in sentences)]
-        found[f"data.{name}"] = lines(folder / f"{name}.tsv", rows)
-    return found
+
+    def row(writer: Writer) -> str:
+        sentence = writer.sentence()
+        return f"{sentence}\t{len(sentence.split())}"
+
+    return parts(folder, "rated", row, "text\tlabel")
 
 
 def related(folder: Path) -> dict[str, str]:
     """Pairs of texts with the share of the first that the second repeats, from 1 to 5."""
-    writer, found = Writer("related"), {}
-    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
-        rows = ["sentence_A\tsentence_B\trelatedness_score"]
-        for _ in range(count):
-            words = writer.sentence().split()
-            kept = writer.random.randint(1, len(words))
-            rows.append(f"{' '.join(words)}\t{' '.join(words[:kept])}\t{1 + 4 * kept / len(words):.2f}")
-        found[f"data.{name}"] = lines(folder / f"{name}.tsv", rows)
-    return found
+
+    def row(writer: Writer) -> str:
+        words = writer.sentence().split()
+        kept = writer.random.randint(1, len(words))
+        return f"{' '.join(words)}\t{' '.join(words[:kept])}\t{1 + 4 * kept / len(words):.2f}"
+
+    return parts(folder, "related", row, "sentence_A\tsentence_B\trelatedness_score")
 
 
 def several(folder: Path) -> dict[str, str]:
     """Texts with the letters from a to e that their first words begin with, a list of them."""
-    writer, found = Writer("several"), {}
-    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
-        rows = []
-        for _ in range(count):
-            text = writer.sentence()
-            begun = sorted({word[0] for word in text.split()[:3]} & set("bdfgkm"))
-            rows.append(json.dumps({"text": text, "label": begun}))
-        found[f"data.{name}"] = lines(folder / f"{name}.jsonl", rows)
-    return found
+
+    def row(writer: Writer) -> str:
+        text = writer.sentence()
+        return json.dumps({"text": text, "label": sorted({word[0] for word in text.split()[:3]} & set("bdfgkm"))})
+
+    return parts(folder, "several", row)
 
 
 def tagged(folder: Path) -> dict[str, str]:
     """Sentences in two columns, where words that begin with some letters have tags."""
-    writer, found = Writer("tagged"), {}
-    for name, count in (("train", 150), ("valid", 12), ("test", 12)):
-        rows = []
-        for _ in range(count):
-            words = writer.sentence().split()
-            rows += [
-                *(f"{word} {'I-X' if word[0] in 'bdf' else 'I-Y' if word[0] in 'kmp' else 'O'}" for word in words),
-                "",
-            ]
-        found[f"data.{name}"] = lines(folder / f"{name}.conll", rows)
-    return found
+
+    def row(writer: Writer) -> str:
+        tags = dict.fromkeys("bdf", "I-X") | dict.fromkeys("kmp", "I-Y")
+        return "".join(f"{word} {tags.get(word[0], 'O')}\n" for word in writer.sentence().split())
+
+    return parts(folder, "tagged", row)
 
 
 def photographs(folder: Path) -> dict[str, str]:

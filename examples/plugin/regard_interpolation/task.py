@@ -18,8 +18,7 @@ from regard.tasks.attribution import Attribution
 from regard.tasks.base import Setup
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask, Run
 from regard.training.settings import Training
 from regard_interpolation.model import Interpolator
 

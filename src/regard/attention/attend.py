@@ -6,7 +6,7 @@ bias, dropout. `Attend` is the module. Where nobody needs the weights, it takes 
 the fused forms in `FUSED_FORMS`, which give the same context.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -27,8 +27,10 @@ from regard.attention.memory import (
 )
 from regard.attention.observer import OBSERVERS, LookupEvent, find_observer, select_from
 from regard.attention.scores import (
+    Indices,
     Product,
     Score,
+    Select,
     Sides,
     TanhSum,
     expand_groups,
@@ -38,14 +40,9 @@ from regard.attention.scores import (
     is_unmodified,
     multiply_groups,
 )
-from regard.kernels.additive import can_fuse, prepare_keys, score_additive
-from regard.kernels.dropout import dropout
+from regard.kernels.additive import can_fuse, dropout, prepare_keys, score_additive
 from regard.kernels.windows import attend_windows, windows_save_time
 from regard.shapes import Context, Float, Scores, Weights
-
-Bias = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
-"""Heads and queries (None: all) -> numbers to add to their scores, broadcastable to
-`(*batch, query, key)`."""
 
 
 def attend(
@@ -95,10 +92,7 @@ def mix(weights: Weights, value: Tensor, dropout_rate: float = 0.0) -> Context:
     """
     if dropout_rate:
         weights = dropout(weights, dropout_rate)
-    weights = weights.to(value.dtype)
-    if weights.ndim < 4:
-        return weights @ value
-    return multiply_groups(weights, value)
+    return multiply_groups(weights.to(value.dtype), value)
 
 
 class Read(NamedTuple):
@@ -129,7 +123,7 @@ class Lookup(NamedTuple):
     query: Tensor
     memory: Memory
     state: Any = None
-    bias: Bias | None = None
+    bias: Select | None = None
     dropout: float = 0.0
 
     def read(self) -> Read:
@@ -143,7 +137,13 @@ class Lookup(NamedTuple):
         aligned = self.align(scores, self.memory.mask, self.query, self.state)
         context = mix(aligned.weights, self.memory.value, self.dropout)
         draws = () if aligned.draw is None else (aligned.draw,)
-        return Read(context, aligned.state, aligned.weights, scores, draws)
+        return Read(
+            context,
+            aligned.state,
+            aligned.weights,
+            scores,
+            draws,
+        )
 
     def compute_scores(self) -> Scores:
         """Score the queries against the memory, by the additive kernel if it can."""
@@ -179,17 +179,15 @@ def can_read_products(lookup: Lookup) -> bool:
 
 def has_windows(lookup: Lookup) -> bool:
     """Return whether queries attend to nearby keys only, so that blocks save time."""
-    mask = lookup.memory.mask
+    query = lookup.query
     key = lookup.memory.key
-    if mask is None or mask.local_window is None:
+    mask = lookup.memory.mask
+    window = None if mask is None else mask.local_window
+    if window is None or lookup.bias is not None or group_size(query, key) > 1:
         return False
-    if lookup.bias is not None or not is_softmax_of_products(lookup):
+    if not is_softmax_of_products(lookup):
         return False
-    queries = lookup.query.shape[-2]
-    if group_size(lookup.query, key) > 1:
-        return False
-    before, after, *_ = mask.local_window
-    return windows_save_time(queries, key.shape[-2], before, after)
+    return windows_save_time(query.shape[-2], key.shape[-2], *window[:2])
 
 
 def keep_precision(sides: Sides) -> AbstractContextManager[Any]:
@@ -206,11 +204,10 @@ def read_windows(lookup: Lookup) -> Context:
     inputs = sides.query, sides.key, value.to(sides.query.dtype)
     assert mask is not None
     assert mask.local_window is not None
-    before, after, first, keys = mask.local_window
-    allowed = None if keys is None else keys.dense()
-    window = before, after, first
+    window = mask.local_window
+    allowed = None if window.keys is None else window.keys.dense()
     with keep_precision(sides):
-        context = attend_windows(*inputs, window, allowed, scale=sides.scale)
+        context = attend_windows(*inputs, window[:3], allowed, scale=sides.scale)
     return context.to(value.dtype)
 
 
@@ -222,13 +219,11 @@ def read_products(lookup: Lookup) -> Context:
     group be rows of one head; PyTorch would copy the keys for each.
     """
     sides = lookup.sides()
+    query, key, *_ = sides
     value = lookup.memory.value
     mask = lookup.memory.mask
-    query = sides.query
-    key = sides.key
-    bias = lookup.bias
     shape = (*query.shape[:-1], value.shape[-1])
-    causal = mask is not None and mask.is_causal and bias is None
+    causal = mask is not None and mask.is_causal and lookup.bias is None
     added = None if causal else join_bias_and_mask(lookup, query)
     inputs = pad_heads(query, key, value.to(query.dtype))
     groups = group_size(query, key)
@@ -251,17 +246,11 @@ def read_products(lookup: Lookup) -> Context:
 
 def join_bias_and_mask(lookup: Lookup, query: Tensor) -> Tensor | None:
     """Return what PyTorch's fused attention adds to scores, or which it allows."""
-    bias = lookup.bias
     mask = lookup.memory.mask
-    added = None
-    if bias is not None:
-        added = bias(None, None).to(query.dtype)
-    if mask is not None:
-        allowed = mask.dense()
-        if added is None:
-            added = allowed
-        else:
-            added = added.masked_fill(~allowed, -torch.inf)
+    added = None if mask is None else mask.dense()
+    if lookup.bias is not None:
+        bias = lookup.bias(None, None).to(query.dtype)
+        added = bias if added is None else bias.masked_fill(~added, -torch.inf)
     if added is not None and added.ndim == 3:
         added = added.unsqueeze(-3 if query.ndim == 3 else 0)
     return added
@@ -296,10 +285,7 @@ def choose_fused_form(lookup: Lookup) -> Callable[[Lookup], Context] | None:
     """
     if lookup.dropout or torch.compiler.is_exporting():
         return None
-    for serves, read in FUSED_FORMS:
-        if serves(lookup):
-            return read
-    return None
+    return next((read for serves, read in FUSED_FORMS if serves(lookup)), None)
 
 
 class Attend(nn.Module):
@@ -356,18 +342,21 @@ class Attend(nn.Module):
             InputError: They do not; the message names the part.
         """
         score = self.score
-        align = self.align
-        name = f"the score {type(score).__name__}"
         query = score.query_width if query is None else query
-        expect_size(name, score.query_width, "the query", query)
+        for kind, part in (("score", score), ("alignment", self.align)):
+            name = f"the {kind} {type(part).__name__}"
+            expect_size(name, part.query_width, "the query", query)
+            expect_size(
+                name,
+                part.heads,
+                "the attention",
+                heads,
+                HEADS,
+            )
+        name = f"the score {type(score).__name__}"
         expect_size(name, score.key_width, "the memory's key", key)
-        expect_size(name, score.heads, "the attention", heads, HEADS)
-        same_width = score.query_width is score.key_width is None
-        if same_width and not score.depends_on_position:
+        if not score.depends_on_position and not (score.query_width or score.key_width):
             expect_size(f"{name} of the memory's keys", key, "the query", query)
-        name = f"the alignment {type(align).__name__}"
-        expect_size(name, align.query_width, "the query", query)
-        expect_size(name, align.heads, "the attention", heads, HEADS)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the score's key side, once per memory.
@@ -390,7 +379,7 @@ class Attend(nn.Module):
         state: Any = None,
         *,
         weights: bool = False,
-        bias: Bias | None = None,
+        bias: Select | None = None,
     ) -> Read:
         """Read a prepared memory with queries `(*batch, query, query_width)`.
 
@@ -403,8 +392,16 @@ class Attend(nn.Module):
         """
         rate = self.dropout if self.training else 0.0
         if memory.bias is not None:
-            bias = add_biases(memory.bias, bias)
-        lookup = Lookup(self.score, self.align, query, memory, state, bias, rate)
+            bias = partial(add_biases, memory.bias, bias)
+        lookup = Lookup(
+            self.score,
+            self.align,
+            query,
+            memory,
+            state,
+            bias,
+            rate,
+        )
         observer = find_observer(self) if OBSERVERS else None
         needs_weights = weights or (observer is not None and observer.needs_weights)
         fusible = self.fused and not needs_weights
@@ -428,20 +425,19 @@ class Attend(nn.Module):
         groups = group_size(lookup.query, memory.key)
 
         def compute_scores() -> Sides | Tensor:
-            has_sides = is_unmodified(lookup.score, Product)
-            has_sides = has_sides or is_unmodified(lookup.score, TanhSum)
+            kinds = Product, TanhSum
+            has_sides = any(is_unmodified(lookup.score, kind) for kind in kinds)
             if has_sides and lookup.bias is None and self.constant_keys:
                 sides = lookup.sides()
-                key = expand_groups(sides.key, None, groups)
-                return sides._replace(key=key)
-            result = self.compute(lookup) if read.scores is None else read
-            assert result.scores is not None
-            return result.scores
+                return sides._replace(key=expand_groups(sides.key, None, groups))
+            scores = (self.compute(lookup) if read.scores is None else read).scores
+            assert scores is not None
+            return scores
 
-        def select(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Weights:
-            result = self.compute(lookup) if read.weights is None else read
-            assert result.weights is not None
-            return select_from(result.weights)(heads, rows)
+        def select(heads: Indices, rows: Indices) -> Weights:
+            weights = (self.compute(lookup) if read.weights is None else read).weights
+            assert weights is not None
+            return select_from(weights)(heads, rows)
 
         if read.weights is None and is_softmax_of_products(lookup):
             select = partial(select_product_weights, lookup)
@@ -457,27 +453,25 @@ class Attend(nn.Module):
         Raises:
             ValueError: Shapes, dtypes or devices do not fit together.
         """
-        check_inputs(query, memory.key, memory.value, memory.mask, self.widths)
+        check_inputs(
+            query,
+            memory.key,
+            memory.value,
+            memory.mask,
+            self.widths,
+        )
         return self.read(query, self.prepare(memory)).context
 
 
-def add_biases(tensor: Tensor, bias: Bias | None) -> Bias:
-    """Return a memory's bias as a function, together with another bias."""
-
-    def compute(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
-        chosen = index_broadcast(tensor, heads, rows)
-        if bias is None:
-            return chosen
-        return chosen + bias(heads, rows)
-
-    return compute
+def add_biases(
+    tensor: Tensor, bias: Select | None, heads: Indices, rows: Indices
+) -> Tensor:
+    """Return a memory's bias of some heads and queries, together with another bias."""
+    chosen = index_broadcast(tensor, heads, rows)
+    return chosen if bias is None else chosen + bias(heads, rows)
 
 
-def select_product_weights(
-    lookup: Lookup,
-    heads: Sequence[int] | None,
-    rows: Sequence[int] | None,
-) -> Weights:
+def select_product_weights(lookup: Lookup, heads: Indices, rows: Indices) -> Weights:
     """Compute the weights of some heads and queries (None: all) of long inputs."""
     sides = lookup.sides()
     mask = lookup.memory.mask

@@ -8,12 +8,15 @@ from typing import Any
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
-from regard.attention.attend import Attend, Bias, Read
+from regard.attention.attend import Attend, Read
 from regard.attention.masks import Mask, as_mask
 from regard.attention.memory import HEADS, Memory, Packing, check_inputs, expect_size
 from regard.attention.positions import RelativePositions
-from regard.attention.scores import Product, ScaledDot, is_unmodified
-from regard.shapes import Float
+from regard.attention.scores import Product, ScaledDot, Select, is_unmodified
+from regard.shapes import Float, States
+
+Heads = Float[Tensor, "batch head position _"]
+Packed = Float[Tensor, "token width"]
 
 
 class MultiHead(nn.Module):
@@ -54,26 +57,23 @@ class MultiHead(nn.Module):
         shared_key_value: bool = False,
     ):
         super().__init__()
+        key_value_heads = key_value_heads or heads
+        sizes = head_width or width // heads
+        key_width, value_width = sizes if isinstance(sizes, tuple) else (sizes, sizes)
+        problem = ""
         if head_width is None and width % heads:
-            raise ValueError(
-                f"width {width} is not divisible by {heads} heads; choose another number "
-                "or give head_width"
+            problem = (
+                f"width {width} is not divisible by {heads} heads; give head_width"
             )
-        key_value_heads = heads if key_value_heads is None else key_value_heads
-        if heads % key_value_heads:
-            raise ValueError(
+        elif heads % key_value_heads:
+            problem = (
                 f"{heads} heads cannot share {key_value_heads} key-value heads evenly"
             )
-        head_width = width // heads if head_width is None else head_width
-        if isinstance(head_width, int):
-            head_width = head_width, head_width
-        key_width, value_width = head_width
-        if shared_key_value and key_width != value_width:
-            raise ValueError(
-                f"one projection cannot have keys {key_width} and values {value_width} "
-                "wide"
-            )
-        memory_width = width if memory_width is None else memory_width
+        elif shared_key_value and key_width != value_width:
+            problem = f"one projection cannot be {key_width} and {value_width} wide"
+        if problem:
+            raise ValueError(problem)
+        memory_width = memory_width or width
         self.heads = heads
         self.key_value_heads = key_value_heads
         self.query = nn.Linear(width, heads * key_width)
@@ -88,7 +88,13 @@ class MultiHead(nn.Module):
         if positions is not None:
             name = f"the positions {type(positions).__name__}"
             expect_size(name, positions.width, "the query", key_width)
-            expect_size(name, positions.heads, "the attention", heads, HEADS)
+            expect_size(
+                name,
+                positions.heads,
+                "the attention",
+                heads,
+                HEADS,
+            )
         for projection in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(projection.weight)
             nn.init.zeros_(projection.bias)
@@ -110,7 +116,7 @@ class MultiHead(nn.Module):
         self,
         states: Tensor,
         position_ids: Tensor | int = 0,
-    ) -> Float[Tensor, "batch head query width"]:
+    ) -> Heads:
         """Project, split and rotate states `(batch, query, width)` at these positions."""
         return self._split_queries(self._project_query(states), position_ids)
 
@@ -123,14 +129,14 @@ class MultiHead(nn.Module):
         Raises:
             ValueError: Keys or values have another width.
         """
-        widths = memory.key.shape[-1], memory.value.shape[-1]
-        if widths != (self.key.in_features, self.value.in_features):
-            name = "the map of MultiHead to keys"
-            size = self.key.in_features
-            expect_size(name, size, "the memory's key", widths[0])
-            expect_size(
-                "the map to values", self.value.in_features, "the value", widths[1]
-            )
+        for name, linear, states in (
+            ("key", self.key, memory.key),
+            ("value", self.value, memory.value),
+        ):
+            if linear.in_features != states.shape[-1]:
+                part = f"the map of MultiHead to {name}s"
+                size = states.shape[-1]
+                expect_size(part, linear.in_features, f"the memory's {name}", size)
         return self._prepare_projected(*self._project_memory(memory), memory)
 
     def _project_query(self, states: Tensor) -> Tensor:
@@ -168,10 +174,7 @@ class MultiHead(nn.Module):
         )
         return self.attend.prepare(split)
 
-    def split_groups(
-        self,
-        states: Float[Tensor, "batch position _"],
-    ) -> Float[Tensor, "batch group position width"]:
+    def split_groups(self, states: States) -> Heads:
         """Split projected keys or values into their heads.
 
         Each group is repeated for its query heads only if the score has weights of each
@@ -180,18 +183,15 @@ class MultiHead(nn.Module):
         groups = rearrange(states, "b s (g d) -> b g s d", g=self.key_value_heads)
         repeats = self.heads // self.key_value_heads
         score = self.attend.score
-        if repeats == 1:
-            return groups
         shareable = is_unmodified(score, Product) and score.supports_shared_keys
-        if shareable and self.attend.constant_keys:
+        if repeats == 1 or (shareable and self.attend.constant_keys):
             return groups
         return repeat(groups, "b g s d -> b (g r) s d", r=repeats)
 
-    def transform_values(
-        self,
-        value: Float[Tensor, "batch head key head_width"],
-    ) -> Float[Tensor, "batch head key width"]:
+    def transform_values(self, value: Heads) -> Tensor:
         """Return what each single value adds to the output of its head, W_o^h v.
+
+        The result is `(batch, head, key, width)`.
 
         The output is the weighted sum of these over keys and heads, plus W_o's bias.
         """
@@ -202,15 +202,11 @@ class MultiHead(nn.Module):
         queries: Tensor,
         memory: Memory,
         position_ids: Tensor | int,
-    ) -> Bias | None:
+    ) -> Select | None:
         """Return the positions' bias of the scores; None if they have none."""
         if self.positions is None:
             return None
         return self.positions.make_bias(queries, position_ids, memory.key_positions())
-
-    def merge(self, context: Float[Tensor, "batch head query width"]) -> Tensor:
-        """Concatenate the heads' contexts and project them to the output."""
-        return self.output(rearrange(context, "b h t d -> b t (h d)"))
 
     def read(
         self,
@@ -236,7 +232,7 @@ class MultiHead(nn.Module):
 
     def read_queries(
         self,
-        queries: Float[Tensor, "batch head query width"],
+        queries: Heads,
         memory: Memory,
         state: Any = None,
         position_ids: Tensor | int = 0,
@@ -244,23 +240,19 @@ class MultiHead(nn.Module):
         """Read a prepared memory with queries from `project_queries`."""
         bias = self.make_bias(queries, memory, position_ids)
         read = self.attend.read(queries, memory, state, bias=bias)
-        return read._replace(context=self.merge(read.context))
+        context = rearrange(read.context, "b h t d -> b t (h d)")
+        return read._replace(context=self.output(context))
 
-    def attend_self(
-        self,
-        states: Float[Tensor, "token width"],
-        packing: Packing,
-        mask: Mask,
-    ) -> Float[Tensor, "token width"]:
+    def attend_self(self, states: Packed, packing: Packing, mask: Mask) -> Packed:
         """Let packed tokens attend to their own sequence, under the padded batch's mask.
 
         Projections are computed for real tokens only.
         """
-        key, value = self._project_memory(Memory(states, states))
-        padded_key = packing.unpack(key)
-        padded_value = padded_key if value is key else packing.unpack(value)
-        padded = Memory(padded_key, padded_value, mask, zero_masked=False)
-        memory = self._prepare_projected(padded_key, padded_value, padded)
+        projected = self._project_memory(Memory(states, states))
+        key = packing.unpack(projected[0])
+        value = key if projected[1] is projected[0] else packing.unpack(projected[1])
+        padded = Memory(key, value, mask, zero_masked=False)
+        memory = self._prepare_projected(key, value, padded)
         query = packing.unpack(self._project_query(states))
         queries = self._split_queries(query, 0)
         bias = self.make_bias(queries, memory, 0)
@@ -272,13 +264,19 @@ class MultiHead(nn.Module):
         self,
         query: Float[Tensor, "..."],
         memory: Memory,
-    ) -> Float[Tensor, "batch query width"]:
+    ) -> States:
         """Read a memory of `memory_width` with queries `(batch, query, width)`.
 
         Raises:
             ValueError: Shapes, dtypes or devices do not fit together.
         """
-        check_inputs(query, memory.key, memory.value, memory.mask, self.widths)
+        check_inputs(
+            query,
+            memory.key,
+            memory.value,
+            memory.mask,
+            self.widths,
+        )
         if query.ndim != 3:
             raise ValueError(
                 "heads need one batch axis: (batch, query, width); got query "
@@ -323,16 +321,14 @@ class NormalizedHeads(MultiHead):
         self.key_norm = nn.RMSNorm(head_width, epsilon)
 
     def normalize_query(self, states: Tensor) -> Tensor:
-        return normalize_heads(states, self.query_norm)
+        return _normalize_heads(states, self.query_norm)
 
     def normalize_key(self, states: Tensor) -> Tensor:
-        return normalize_heads(states, self.key_norm)
+        return _normalize_heads(states, self.key_norm)
 
 
-def normalize_heads(states: Tensor, norm: nn.RMSNorm) -> Tensor:
-    """Normalize each head of concatenated heads."""
-    heads = states.unflatten(-1, (-1, *norm.normalized_shape))
-    return norm(heads).flatten(-2)
+def _normalize_heads(states: Tensor, norm: nn.RMSNorm) -> Tensor:
+    return norm(states.unflatten(-1, (-1, *norm.normalized_shape))).flatten(-2)
 
 
 def self_attention(
@@ -341,5 +337,5 @@ def self_attention(
     mask: Mask | Tensor | None = None,
 ) -> Tensor:
     """Let each position of `(batch, position, width)` attend to its own sequence."""
-    mask = None if mask is None else as_mask(mask)
-    return heads(states, Memory(states, states, mask))
+    allowed = None if mask is None else as_mask(mask)
+    return heads(states, Memory(states, states, allowed))

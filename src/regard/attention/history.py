@@ -76,7 +76,13 @@ class LocationAware(History):
                 f"kernel is {kernel}; it must be odd, so that it has a middle"
             )
         self.width = width
-        self.filters = nn.Conv1d(1, filters, kernel, padding=kernel // 2, bias=False)
+        self.filters = nn.Conv1d(
+            1,
+            filters,
+            kernel,
+            padding=kernel // 2,
+            bias=False,
+        )
         self.linear = nn.Linear(filters, width, bias=False)
 
     def forward(self, past: Past) -> Features:
@@ -128,11 +134,7 @@ class SequentialAttend(Attend):
         query = lookup.query
         memory = lookup.memory
         keys = memory.key.shape[-2]
-        state = lookup.state
-        if state is None:
-            past = query.new_zeros(memory.key.shape[:-1])
-        else:
-            past, state = state
+        past, state = lookup.state or (query.new_zeros(memory.key.shape[:-1]), None)
         past = pad_keys(past, keys)
         empty = query.new_zeros(*query.shape[:-2], 0, keys)
         weights = [empty]
@@ -148,24 +150,23 @@ class SequentialAttend(Attend):
             weights.append(read.weights)
             scores.append(read.scores)
             draws.extend(read.draws)
-        all_weights = torch.cat(weights, -2)
-        context = mix(all_weights, memory.value, lookup.dropout)
-        all_scores = torch.cat(scores, -2)
-        return Read(context, (past, state), all_weights, all_scores, tuple(draws))
+        joined = torch.cat(weights, -2)
+        context = mix(joined, memory.value, lookup.dropout)
+        return Read(
+            context,
+            (past, state),
+            joined,
+            torch.cat(scores, -2),
+            tuple(draws),
+        )
 
     def _select_query(self, lookup: Lookup, index: int, past: Past) -> Lookup:
         """Return the lookup of one query, with the history added to the keys."""
         memory = lookup.memory
         bias = lookup.bias
-        mask = memory.mask
-        if mask is not None:
-            mask = mask.select_queries([index])
-        memory = replace(
-            memory,
-            key=memory.key + self.history(past),
-            mask=mask,
-            zero_masked=False,
-        )
+        mask = memory.mask and memory.mask.select_queries([index])
+        key = memory.key + self.history(past)
+        memory = replace(memory, key=key, mask=mask, zero_masked=False)
         return lookup._replace(
             query=lookup.query[..., index, None, :],
             memory=memory,

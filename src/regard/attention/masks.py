@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map_only
 
 
 class LocalWindow(NamedTuple):
@@ -98,15 +98,12 @@ class Mask(ABC):
     def __and__(self, mask: "Mask | Tensor | None") -> "Mask":
         return self if mask is None else Both(self, as_mask(mask))
 
-    def __rand__(self, mask: "Mask | Tensor | None") -> "Mask":
-        return self if mask is None else Both(as_mask(mask), self)
+    __rand__ = __and__
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        def densify(argument):
-            return argument.dense() if isinstance(argument, Mask) else argument
-
-        args, kwargs = tree_map(densify, (tuple(args), kwargs or {}))
+        inputs = (tuple(args), kwargs or {})
+        args, kwargs = tree_map_only(Mask, lambda mask: mask.dense(), inputs)
         return function(*args, **kwargs)
 
 
@@ -162,9 +159,7 @@ class Both(Mask):
     def readable(self) -> Tensor | None:
         if self.first.shape[-2] > 1 and self.second.shape[-2] > 1:
             # together they may hide a key that each of them shows to a query
-            allowed = self.with_head_axis().dense()
-            readable = allowed.any(-2)
-            return readable if allowed.ndim < 3 else readable.any(-2)
+            return self.dense().any(-2)
         first = self.first.readable()
         second = self.second.readable()
         if first is None or second is None:
@@ -197,18 +192,13 @@ def as_mask(mask: Mask | Tensor) -> Mask:
             "a mask is a boolean tensor or made by regard.attention.masks, "
             f"not {type(mask).__name__}"
         )
-    check_boolean(mask)
-    return Dense(torch.atleast_2d(mask))
-
-
-def check_boolean(mask: Tensor) -> None:
-    """Raise TypeError for a tensor that is not boolean."""
     if mask.dtype != torch.bool:
         raise TypeError(
             "a mask is boolean and True means the key may be attended to; got "
             f"{mask.dtype}: write `mask == 1` or `mask.bool()`, or `~mask` if True "
             "meant hidden"
         )
+    return Dense(torch.atleast_2d(mask))
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,9 +304,8 @@ class WindowMask(Mask):
         if not self.queries:
             return torch.zeros(self.keys, dtype=torch.bool, device=self.on)
         low = 0 if self.before is None else self.first - self.before
-        high = self.keys
-        if self.after is not None:
-            high = self.first + self.queries + self.after
+        last = self.first + self.queries
+        high = self.keys if self.after is None else last + self.after
         if low <= 0 and high >= self.keys:
             return None
         positions = torch.arange(self.keys, device=self.on)
@@ -338,18 +327,16 @@ def padding(lengths: Tensor, size: int) -> Padding:
         TypeError: Lengths are not whole numbers.
         ValueError: A length is negative or beyond `size`.
     """
-    dtype = lengths.dtype
-    if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
+    if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise TypeError(
             f"lengths have dtype {lengths.dtype}; give one whole number per sequence"
         )
     # a traced graph has no values to check
     if lengths.numel() and not torch.compiler.is_compiling():
-        least = int(lengths.min())
-        longest = int(lengths.max())
-        if not 0 <= least <= longest <= size:
+        extremes = int(lengths.min()), int(lengths.max())
+        if not 0 <= extremes[0] <= extremes[1] <= size:
             raise ValueError(
-                f"lengths lie in [{least}, {longest}]; they must lie in [0, {size}]"
+                f"lengths lie in {[*extremes]}; they must lie in [0, {size}]"
             )
     return Padding(lengths, size)
 
@@ -365,7 +352,13 @@ def causal(
     The queries are the last ones of the `keys` positions: `causal(1, n)` is one
     decoding step with a cache of n, and `causal(n, n)` is the lower triangle.
     """
-    return window(queries, keys, before=None, after=0, device=device)
+    return window(
+        queries,
+        keys,
+        before=None,
+        after=0,
+        device=device,
+    )
 
 
 def window(
@@ -395,10 +388,11 @@ def window(
             `first`.
     """
     keys = queries if keys is None else keys
-    if min(queries, keys, before or 0, after or 0, sinks) < 0:
+    sizes = queries, keys, before or 0, after or 0, sinks
+    if min(sizes) < 0:
         raise ValueError(
-            f"sizes must not be negative: queries {queries}, keys {keys}, before "
-            f"{before}, after {after}"
+            "queries, keys, before, after and sinks must not be negative; got "
+            f"{', '.join(map(str, sizes))}"
         )
     if first is None and queries > keys:
         raise ValueError(
@@ -406,4 +400,12 @@ def window(
             "with `first`"
         )
     first = keys - queries if first is None else first
-    return WindowMask(queries, keys, before, after, first, device, sinks)
+    return WindowMask(
+        queries,
+        keys,
+        before,
+        after,
+        first,
+        device,
+        sinks,
+    )

@@ -4,8 +4,7 @@ Encoder states, a cache of past steps, an image's grid of features and a documen
 sentences are all a `Memory`. A `Tape` is a memory that can be written to.
 """
 
-from dataclasses import InitVar, dataclass, replace
-from functools import partial
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 import torch
@@ -58,7 +57,7 @@ class Memory:
         if self.mask is None:
             return
         if not isinstance(self.mask, Mask):
-            object.__setattr__(self, "mask", as_mask(self.mask))
+            vars(self)["mask"] = as_mask(self.mask)
         readable = self.mask.readable() if zero_masked else None
         if readable is None:
             return
@@ -71,9 +70,7 @@ class Memory:
         key = self.key.masked_fill(hidden, 0.0)
         shared = self.key is self.value
         value = key if shared else self.value.masked_fill(hidden, 0.0)
-        object.__setattr__(self, "key", key)
-        object.__setattr__(self, "value", value)
-        object.__setattr__(self, "exponentials", None)
+        vars(self).update(key=key, value=value, exponentials=None)
 
     @classmethod
     def of(
@@ -88,47 +85,32 @@ class Memory:
         They are masked past `lengths (batch,)`.
         """
         mask = None if lengths is None else padding(lengths, states.shape[1])
-        return cls(states, states, mask, summary, tokens)
+        return cls(
+            states,
+            states,
+            mask,
+            summary,
+            tokens,
+        )
 
     @property
     def lengths(self) -> Tensor | None:
         """`(batch,)` if the mask is padding only, else None."""
         return self.mask.lengths if isinstance(self.mask, Padding) else None
 
-    def append(self, key: Tensor, value: Tensor) -> "Memory":
-        """Return the memory with more positions `(*batch, position, width)` at its end.
-
-        Raises:
-            ValueError: The memory has a mask, a bias or positions, which do not cover
-                the new keys.
-        """
-        fixed = {"mask": self.mask, "bias": self.bias}
-        fixed["position_ids"] = self.position_ids
-        for name, part in fixed.items():
-            if part is not None:
-                raise ValueError(
-                    f"a memory with {name} does not grow; append to one without, and "
-                    f"give {name} when it is read"
-                )
-        key = torch.cat([self.key, key], -2)
-        value = torch.cat([self.value, value], -2)
-        return replace(self, key=key, value=value, exponentials=None)
-
     def select(self, rows: Rows) -> "Memory":
         """Return the memory of some batch rows in this order; rows may repeat."""
-        pick = partial(torch.index_select, dim=0, index=rows)
-        key = pick(self.key)
-        value = key if self.value is self.key else pick(self.value)
+        key = self.key.index_select(0, rows)
         position_ids = self.position_ids
         bias = self.bias
         if isinstance(position_ids, Tensor) and position_ids.ndim > 1:
-            position_ids = pick(position_ids)
+            position_ids = index_batch(position_ids, rows)
         if bias is not None and bias.ndim > 2 and len(bias) > 1:
-            bias = pick(bias)
+            bias = index_batch(bias, rows)
         return Memory(
             key,
-            value,
-            None if self.mask is None else self.mask.select(rows),
+            key if self.value is self.key else self.value.index_select(0, rows),
+            index_batch(self.mask, rows),
             index_batch(self.summary, rows),
             index_batch(self.tokens, rows),
             index_batch(self.exponentials, rows),
@@ -286,35 +268,34 @@ def check_inputs(
         ValueError: Shapes, dtypes or devices do not fit together.
         TypeError: The mask is not boolean.
     """
-    shapes = (
-        f"got query {tuple(query.shape)}, key {tuple(key.shape)}, "
-        f"value {tuple(value.shape)}"
-    )
+    sides = {"query": query, "key": key, "value": value}
+    fitting = [
+        width in (None, side.shape[-1])
+        for width, side in zip(widths, sides.values(), strict=True)
+        if side.ndim
+    ]
+    problem = ""
     if min(query.ndim, key.ndim, value.ndim) < 2:
-        raise ValueError(f"each input needs a position and a width axis; {shapes}")
-    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
-        raise ValueError(f"the inputs need the same leading axes; {shapes}")
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"every key needs one value; {shapes}")
-    if not query.dtype == key.dtype == value.dtype:
-        raise ValueError(
-            "query, key and value need one dtype; got "
-            f"{query.dtype}, {key.dtype}, {value.dtype}"
-        )
-    if not query.device == key.device == value.device:
-        raise ValueError(
-            "query, key and value need one device; got "
-            f"{query.device}, {key.device}, {value.device}"
-        )
-    sizes = query.shape[-1], key.shape[-1], value.shape[-1]
-    if widths[0] is None and sizes[0] != sizes[1]:
-        raise ValueError(f"query and key need one width; {shapes}")
-    for width, size in zip(widths, sizes, strict=True):
-        if width not in (None, size):
-            names = ["any" if width is None else str(width) for width in widths]
-            raise ValueError(
-                f"query, key and value need widths {', '.join(names)}; {shapes}"
-            )
+        problem = "each input needs a position and a width axis"
+    elif not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        problem = "the inputs need the same leading axes"
+    elif key.shape[-2] != value.shape[-2]:
+        problem = "every key needs one value"
+    elif not query.dtype == key.dtype == value.dtype:
+        problem = "the inputs need one dtype"
+    elif not query.device == key.device == value.device:
+        problem = "the inputs need one device"
+    elif widths[0] is None and query.shape[-1] != key.shape[-1]:
+        problem = "query and key need one width"
+    elif not all(fitting):
+        names = ", ".join(str(width or "any") for width in widths)
+        problem = f"query, key and value need widths {names}"
+    if problem:
+        listed = [
+            f"{name} {tuple(side.shape)} {side.dtype} {side.device}"
+            for name, side in sides.items()
+        ]
+        raise ValueError(f"{problem}; got {', '.join(listed)}")
     if mask is not None:
         check_mask(as_mask(mask), query, key)
 
@@ -322,10 +303,9 @@ def check_inputs(
 def check_mask(mask: Mask, query: Tensor, key: Tensor) -> None:
     """Raise ValueError for a mask of another shape or on another device."""
     expected = (*query.shape[:-1], key.shape[-2])
-    fits = len(mask.shape) <= len(expected)
-    for size, full in zip(mask.shape[::-1], expected[::-1], strict=False):
-        fits = fits and size in (1, full)
-    if not fits:
+    sizes = zip(mask.shape[::-1], expected[::-1], strict=False)
+    fits = all(size in (1, full) for size, full in sizes)
+    if len(mask.shape) > len(expected) or not fits:
         raise ValueError(
             f"the mask has shape {tuple(mask.shape)}; it must broadcast to "
             f"(*batch, query, key) = {expected}"

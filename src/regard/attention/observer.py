@@ -6,7 +6,7 @@ look at an empty list.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -15,10 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.align import Draw
 from regard.attention.masks import Mask
-from regard.attention.scores import Sides, index_rows
-
-SelectWeights = Callable[[Sequence[int] | None, Sequence[int] | None], Tensor]
-"""Heads and queries (None: all) -> weights `(batch, [head,] query, key)`."""
+from regard.attention.scores import Select, Sides, index_rows
 
 
 class LookupEvent(NamedTuple):
@@ -38,7 +35,7 @@ class LookupEvent(NamedTuple):
     """
 
     queries: int
-    weights: SelectWeights
+    weights: Select
     value: Tensor | None = None
     mask: Mask | None = None
     scores: Callable[[], Sides | Tensor] | None = None
@@ -100,10 +97,8 @@ def current_observer() -> Observer | None:
 
 def find_observer(module: nn.Module) -> Observer | None:
     """Return the observer of this module's lookups."""
-    for observer in active_observers():
-        if observer.observes(module):
-            return observer
-    return None
+    observers = (item for item in active_observers() if item.observes(module))
+    return next(observers, None)
 
 
 def report_event(module: nn.Module, event: LookupEvent) -> None:
@@ -113,7 +108,7 @@ def report_event(module: nn.Module, event: LookupEvent) -> None:
         observer.receive(module, event)
 
 
-def select_from(weights: Tensor) -> SelectWeights:
+def select_from(weights: Tensor) -> Select:
     """Return a function that selects from weights `(batch, [head,] query, key)`."""
     has_heads = weights.ndim > 3
     return lambda heads, rows: index_rows(weights, heads if has_heads else None, rows)

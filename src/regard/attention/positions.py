@@ -8,7 +8,6 @@ is the first of successive positions.
 
 import math
 from abc import ABC
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -16,11 +15,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.scores import index_rows
+from regard.attention.scores import Indices, Select, index_rows
 from regard.kernels.rotary import rotate_pairs
 from regard.shapes import Float, Ids, Int, Scores, to_float32
 
 PositionIds = Int[Tensor, "..."]
+Positions = PositionIds | int
+"""Positions, or the first of successive ones."""
 LARGEST_TABLE = 1 << 14
 """The most positions whose cosines are kept: 16 MB at a width of 128."""
 
@@ -39,7 +40,7 @@ class RelativePositions(nn.Module, ABC):
     def rotate(
         self,
         states: Float[Tensor, "*batch position width"],
-        position_ids: PositionIds | int,
+        position_ids: Positions,
     ) -> Tensor:
         """Rotate queries or keys by their positions."""
         return states
@@ -62,15 +63,15 @@ class RelativePositions(nn.Module, ABC):
     def make_bias(
         self,
         query: Tensor,
-        query_positions: PositionIds | int,
+        query_positions: Positions,
         key_positions: PositionIds,
-    ) -> Callable[[Sequence[int] | None, Sequence[int] | None], Tensor] | None:
+    ) -> Select | None:
         """Return a function that computes the bias of some heads and queries."""
         if type(self).bias is RelativePositions.bias:
             return None
         positions = expand_positions(query_positions, query.shape[-2], query.device)
 
-        def compute(heads: Sequence[int] | None, rows: Sequence[int] | None) -> Tensor:
+        def compute(heads: Indices, rows: Indices) -> Tensor:
             chosen = positions if rows is None else positions[..., list(rows)]
             bias = self.bias(index_rows(query, None, rows), chosen, key_positions)
             assert bias is not None
@@ -80,9 +81,7 @@ class RelativePositions(nn.Module, ABC):
 
 
 def expand_positions(
-    position_ids: PositionIds | int,
-    count: int,
-    device: torch.device,
+    position_ids: Positions, count: int, device: torch.device
 ) -> PositionIds:
     """Return `count` positions, of which only the first may be given."""
     if isinstance(position_ids, Tensor):
@@ -134,11 +133,6 @@ class RotaryScaling:
         return frequencies * share + frequencies / self.factor * (1 - share)
 
 
-def rotary_frequencies(width: int, base: float) -> Float[Tensor, " half"]:
-    """Return base^(-2i / width), in radians a position."""
-    return base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-
-
 class Rotary(RelativePositions):
     """Rotate dimensions (i, i + width / 2) by position times frequency (Su 2021, 2104.09864).
 
@@ -171,11 +165,7 @@ class Rotary(RelativePositions):
         self.base = base
         self.scaling = scaling
 
-    def rotate(
-        self,
-        states: Float[Tensor, "*batch position width"],
-        position_ids: PositionIds | int,
-    ) -> Tensor:
+    def rotate(self, states: Tensor, position_ids: Positions) -> Tensor:
         count = states.shape[-2]
         parts = self.head_width, self.base, self.scaling
         if isinstance(position_ids, int):
@@ -205,7 +195,7 @@ def cos_sin(
     angle = position_ids[..., None].to(precise) * frequencies.to(precise)
     cos = angle.cos()
     sin = angle.sin()
-    rows = [torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)]
+    rows = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
     return torch.stack(rows).to(dtype)
 
 
@@ -216,8 +206,8 @@ def compute_frequencies(
     scaling: RotaryScaling | None,
     device: torch.device,
 ) -> Float[Tensor, " half"]:
-    """Return the frequencies on a device, in float32 as in released models."""
-    frequencies = rotary_frequencies(width, base)
+    """Return base^(-2i / width), in radians a position, in float32 as in released models."""
+    frequencies = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     if scaling is not None:
         frequencies = scaling.scale(frequencies)
     return frequencies.to(device, torch.float32)
@@ -240,7 +230,13 @@ def cos_sin_table(
     # the table outlives the mode of its first use
     with torch.inference_mode(False), torch.no_grad():
         positions = torch.arange(size, device=device)
-        return cos_sin(positions, width, base, scaling, dtype)
+        return cos_sin(
+            positions,
+            width,
+            base,
+            scaling,
+            dtype,
+        )
 
 
 class Alibi(RelativePositions):
@@ -258,8 +254,7 @@ class Alibi(RelativePositions):
         self.heads = heads
         power = 2 ** math.floor(math.log2(heads))
         slopes = [2 ** (-8 * i / power) for i in range(1, power + 1)]
-        for i in range(1, 2 * (heads - power), 2):
-            slopes.append(2 ** (-4 * i / power))
+        slopes += [2 ** (-4 * i / power) for i in range(1, 2 * (heads - power), 2)]
         tensor = torch.tensor(slopes).view(-1, 1, 1)
         self.register_buffer("slopes", tensor, persistent=False)
 
@@ -314,8 +309,7 @@ class BucketedBias(RelativePositions):
             size = (-distance).clamp(min=0)
         single = buckets // 2
         growth = (size.clamp(min=single) / single).log()
-        growth = growth / math.log(self.farthest / single)
-        growth = growth * (buckets - single)
+        growth = growth / math.log(self.farthest / single) * (buckets - single)
         large = (single + growth.long()).clamp(max=buckets - 1)
         return offset + torch.where(size < single, size, large)
 
@@ -326,8 +320,7 @@ class BucketedBias(RelativePositions):
         key_positions: PositionIds,
     ) -> Scores:
         distance = position_distances(query_positions, key_positions)
-        bucket = self.bucket(distance).squeeze(-3)
-        bias = self.table[:, bucket].movedim(0, -3)
+        bias = self.table[:, self.bucket(distance).squeeze(-3)].movedim(0, -3)
         return bias.to(query.dtype)
 
 
@@ -351,8 +344,7 @@ class RelativeKeys(RelativePositions):
         key_positions: PositionIds,
     ) -> Scores:
         distance = position_distances(query_positions, key_positions)
-        index = distance.clamp(-self.farthest, self.farthest)
-        index = index + self.farthest
+        index = distance.clamp(-self.farthest, self.farthest) + self.farthest
         if query.ndim <= 3:
             index = index.squeeze(-3)
         table = self.table.to(query.dtype)

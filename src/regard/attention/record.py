@@ -4,18 +4,21 @@ Then `maps["decoder.layers.0.cross_attention"]` is a tensor. Nothing is stored o
 modules.
 """
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.attention.observer import (
     LookupEvent,
@@ -24,15 +27,170 @@ from regard.attention.observer import (
     report_event,
     select_from,
 )
-from regard.attention.recorded_calls import (
-    RecordedCall,
-    breakdown_of_calls,
-    concat_steps,
-)
+from regard.attention.scores import Indices, Sides
 from regard.attention.transformers import patch_models, refuse_closed
-from regard.maps.breakdown import Breakdown
-from regard.maps.lookups import Lookups
+from regard.maps.lookups import (
+    ROUNDING,
+    Breakdown,
+    Lookups,
+    is_softmax,
+)
 from regard.maps.reductions import KeepAll, Reduced, Reduction, gather_groups
+from regard.shapes import to_float32
+
+
+def concat_steps(name: str, steps: Sequence[Tensor], fill: int) -> Tensor:
+    """Concatenate steps along the query axis; keys that a step lacks are `fill`.
+
+    Raises:
+        ValueError: The batch changed between steps.
+    """
+    if len({step.shape[:-2] for step in steps}) > 1:
+        raise ValueError(
+            f"the batch of {name!r} changed between steps; record a pass over the "
+            "finished sequences instead"
+        )
+    keys = max(step.shape[-1] for step in steps)
+    padded = [
+        functional.pad(step, (0, keys - step.shape[-1]), value=fill) for step in steps
+    ]
+    return torch.cat(padded, -2)
+
+
+class RecordedCall(NamedTuple):
+    """One lookup of the batch's first row with its scores and values.
+
+    weights: `(head, query, key)`.
+    value: `(head, key, value_width)`.
+    allowed: `(1, query, key)`, True where a key may be read and has a finite score.
+    scores: The score's two sides, or the scores before the mask for a score without.
+    """
+
+    weights: Tensor
+    value: Tensor
+    allowed: Tensor
+    scores: Sides | Tensor
+
+    @classmethod
+    def of(
+        cls, event: LookupEvent, value: Tensor, scores: Sides | Tensor
+    ) -> "RecordedCall":
+        """Return the first row of a lookup; what its heads share is repeated."""
+        weights = event.weights(None, None)
+
+        def select(tensor: Tensor) -> Tensor:
+            shape = *weights.shape[:-2], *tensor.shape[-2:]
+            row = tensor.detach().expand(shape)[0]
+            return row if row.ndim == 3 else row[None]
+
+        allowed = torch.ones_like(weights, dtype=torch.bool)
+        if isinstance(scores, Tensor):
+            allowed = scores.isfinite()
+            scores = select(scores.where(allowed, 0.0))
+        else:
+            sides = select(scores.query), select(scores.key)
+            scores = Sides(*sides, scores.scale, scores.energy)
+        if event.mask is not None:
+            allowed = allowed & event.mask.dense()
+        is_allowed = select(allowed).any(0, keepdim=True)
+        return cls(select(weights), select(value), is_allowed, scores)
+
+
+class _Layer(NamedTuple):
+    """All calls of one module for the batch's first row, queries in order.
+
+    weights: `(head, query, key)`.
+    allowed: `(query, key)`, True where a key may be read and has a finite score.
+    """
+
+    weights: np.ndarray
+    allowed: np.ndarray
+    breakdown: Breakdown
+
+
+def breakdown_of_calls(
+    modules: Sequence[Sequence[RecordedCall]],
+    weights: Float[np.ndarray, "_layer _head _target _source"],
+) -> Breakdown | None:
+    """Return the scores and values behind the weights of the batch's first row.
+
+    Args:
+        modules: The calls of each module.
+        weights: The weights.
+
+    Returns:
+        None for weights that do not come from these calls (other modules, or norms),
+        and where keys or values change between calls.
+    """
+    layers = [layer for layer in map(_join_calls, modules) if layer is not None]
+    if not layers or len(layers) < len(modules):
+        return None
+    forms = set()
+    for layer in layers:
+        arrays = layer.breakdown.arrays()
+        shapes = [(name, array.shape) for name, array in arrays.items()]
+        forms.add((layer.weights.shape, layer.breakdown.scale, *shapes))
+    if len(forms) > 1 or (len(layers), *layers[0].weights.shape) != weights.shape:
+        return None
+    recorded = np.stack([layer.weights for layer in layers])
+    if np.abs(recorded - weights).max(initial=0.0) > ROUNDING:
+        return None
+    allowed = np.any([layer.allowed for layer in layers], axis=0)
+    arrays = {}
+    for name in layers[0].breakdown.arrays():
+        parts = [layer.breakdown.arrays()[name] for layer in layers]
+        arrays[name] = np.concatenate(parts)
+    breakdown = replace(layers[0].breakdown, **arrays, allowed=allowed)
+    softmax = is_softmax(breakdown.scores(), allowed, weights)
+    return replace(breakdown, softmax=softmax)
+
+
+def _join_calls(calls: Sequence[RecordedCall]) -> _Layer | None:
+    """Join the calls of a module.
+
+    None where keys or values change between calls, or where only some have sides.
+    """
+    weights, values, allowed, scores = zip(*calls, strict=True)
+    if not _is_growing(values) or len({*map(type, scores)}) > 1:
+        return None
+    value = _to_numpy(values[-1])[None]
+    last = scores[-1]
+    if isinstance(last, Tensor):
+        plain = _to_numpy(concat_steps("", scores, 0))[None]
+        breakdown = Breakdown(value=value, plain=plain)
+    else:
+        queries, keys, *_ = zip(*scores, strict=True)
+        if not _is_growing(keys):
+            return None
+        query = torch.cat(queries, -2)
+        energy = last.energy
+        if energy is not None:
+            energy = _to_numpy(energy.expand(len(query), query.shape[-1]))[None]
+        breakdown = Breakdown(
+            value=value,
+            query=_to_numpy(query)[None],
+            key=_to_numpy(last.key)[None],
+            energy=energy,
+            scale=last.scale,
+        )
+    return _Layer(
+        _to_numpy(concat_steps("", weights, 0)),
+        _to_numpy(concat_steps("", allowed, 0)[0]),
+        breakdown,
+    )
+
+
+def _is_growing(steps: Sequence[Tensor]) -> bool:
+    """Return whether each step `(head, key, width)` begins with the step before it."""
+    starts = [step[:, : before.shape[-2]] for before, step in pairwise(steps)]
+    return all(map(torch.equal, steps, starts))
+
+
+def _to_numpy(tensor: Tensor) -> np.ndarray:
+    """Convert to NumPy, floats in single precision at least."""
+    tensor = tensor.detach().cpu()
+    return (to_float32(tensor) if tensor.is_floating_point() else tensor).numpy()
+
 
 Measure = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """A module, its weights `(*batch, query, key)` and its values `(*batch, key,
@@ -51,19 +209,12 @@ class RecordOptions:
     breakdown: Whether to keep scores and values too.
     """
 
-    heads: Sequence[int] | None = None
-    rows: Sequence[int] | None = None
+    heads: Indices = None
+    rows: Indices = None
     reduce: Reduction = KEEP_ALL
     measure: Measure | None = None
     differentiable: bool = False
     breakdown: bool = False
-
-    @property
-    def keeps_all(self) -> bool:
-        """Whether all weights are kept, unchanged."""
-        if self.heads is not None or self.rows is not None:
-            return False
-        return self.measure is None and self.reduce == KEEP_ALL
 
 
 class ReportsWeights:
@@ -75,8 +226,8 @@ class ReportsWeights:
         """The module that embeds tokens."""
 
     @property
-    def skipped(self) -> int:
-        """Number of positions before the text, which no map shows."""
+    def skip_count(self) -> int:
+        """Number of positions before the source, which maps leave out."""
         return 0
 
 
@@ -116,7 +267,9 @@ class Maps(Mapping[str, Tensor], Observer):
     @property
     def needs_weights(self) -> bool:
         options = self.options
-        return options.breakdown or options.measure is not None or options.keeps_all
+        is_partial = options.heads is not None or options.rows is not None
+        keeps_all = not is_partial and options.reduce == KEEP_ALL
+        return options.breakdown or options.measure is not None or keeps_all
 
     def receive(self, module: nn.Module, event: LookupEvent) -> None:
         """Record a lookup.
@@ -131,18 +284,16 @@ class Maps(Mapping[str, Tensor], Observer):
         if event.draws:
             self.draws.setdefault(name, []).extend(event.draws)
         value = event.value
-        if options.breakdown and event.scores is not None and value is not None:
-            weights = event.weights(None, None)
-            call = RecordedCall(weights, value, event.mask, event.scores())
-            calls = self._calls.setdefault(name, [])
-            calls.append(call)
+        is_empty = value is None or len(value) == 0  # nothing to break down
+        if options.breakdown and event.scores is not None and not is_empty:
+            call = RecordedCall.of(event, cast(Tensor, value), event.scores())
+            self._calls.setdefault(name, []).append(call)
         if options.measure is not None:
             if value is None:
                 raise ValueError(
                     f"module {name!r} reports weights without values; leave measure out"
                 )
-            weights = event.weights(None, None)
-            weights = options.measure(module, weights, value)
+            weights = options.measure(module, event.weights(None, None), value)
             event = event._replace(weights=select_from(weights))
         record = self._records.setdefault(name, ModuleRecord())
         rows = list(range(event.queries))
@@ -150,7 +301,18 @@ class Maps(Mapping[str, Tensor], Observer):
             rows = [row - record.count for row in options.rows]
             rows = [row for row in rows if 0 <= row < event.queries]
         record.count += event.queries
-        for values, keys in self._reduce(event, rows):
+        all_rows = list(range(event.queries))
+
+        def compute(group: Sequence[int]) -> Reduced:
+            selected = None if group == all_rows else group
+            return options.reduce.of(event.weights(options.heads, selected))
+
+        groups = [*options.reduce.parts(rows, event.width)]
+        results: Iterable[Reduced] = map(compute, groups)
+        keep_apart = options.differentiable or options.reduce.keeps_keys
+        if len(groups) != 1 and not keep_apart:
+            results = [gather_groups(results, len(rows))]
+        for values, keys in results:
             if not options.differentiable:
                 values = values.detach()
             if options.reduce.keeps_keys and event.first_key:
@@ -158,23 +320,6 @@ class Maps(Mapping[str, Tensor], Observer):
             record.values = options.reduce.append(record.values, values)
             if keys is not None:
                 record.key_indices.append(keys + event.first_key)
-
-    def _reduce(self, event: LookupEvent, rows: list[int]) -> Iterable[Reduced]:
-        """Return the reduced weights of these rows, in one or more groups of rows."""
-        all_rows = list(range(event.queries))
-        options = self.options
-
-        def compute(group: Sequence[int]) -> Reduced:
-            selected = None if group == all_rows else group
-            weights = event.weights(options.heads, selected)
-            return options.reduce.of(weights)
-
-        groups = [*options.reduce.parts(rows, event.width)]
-        results = map(compute, groups)
-        joined = len(groups) == 1 or options.differentiable
-        if joined or options.reduce.keeps_keys:
-            return results
-        return [gather_groups(results, len(rows))]
 
     def __getitem__(self, name: str) -> Tensor:
         return concat_steps(name, self._records[name].values, 0)
@@ -210,9 +355,8 @@ class Maps(Mapping[str, Tensor], Observer):
         Modules with different numbers of heads are joined into one layer.
         """
         maps = self._with_heads()
-        if len({layer.shape[1] for layer in maps}) > 1:
-            return torch.cat(maps, 1)[:, None]
-        return torch.stack(maps, 1)
+        is_uniform = len({layer.shape[1] for layer in maps}) == 1
+        return torch.stack(maps, 1) if is_uniform else torch.cat(maps, 1)[:, None]
 
     def lookups(
         self,
@@ -232,14 +376,12 @@ class Maps(Mapping[str, Tensor], Observer):
             ValueError: The maps differ in shape from each other or from the labels.
         """
         maps = [layer[row] for layer in self._with_heads()]
-        if len({layer.shape for layer in maps}) != 1:
-            shapes = {
-                name: tuple(layer.shape) for name, layer in zip(self, maps, strict=True)
-            }
+        shapes = {tuple(layer.shape) for layer in maps}
+        if len(shapes) != 1:
             raise ValueError(
                 "expected maps (head, query, key) of one shape, got "
-                f"{shapes or 'none, since no recorded module attended'}; select some "
-                "with only="
+                f"{shapes or 'none, since no recorded module attended'} of "
+                f"{', '.join(self)}; select some with only="
             )
         weights = torch.stack(maps).detach().float().cpu().numpy()
         return Lookups(
@@ -267,15 +409,9 @@ def short_names(names: Iterable[str]) -> tuple[str, ...]:
     modules = {name.partition(":")[0] for name in names}
     if len(names) > 1 and len(modules) == 1:
         return tuple(f"layer {index}" for index in range(len(names)))
-    labels = []
-    for name in names:
-        numbers = [part for part in name.split(".") if part.isdigit()]
-        if len(numbers) != 1:
-            return names
-        labels.append(f"layer {numbers[0]}")
-    if len(set(labels)) < len(names):
-        return names
-    return tuple(labels)
+    numbers = [re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name) for name in names]
+    labels = dict.fromkeys(f"layer {row[0]}" for row in numbers if len(row) == 1)
+    return names if len(labels) < len(names) else tuple(labels)
 
 
 @contextmanager
@@ -283,11 +419,12 @@ def record(
     model: nn.Module,
     only: str | Sequence[str] = "*",
     *,
-    heads: Sequence[int] | None = None,
-    rows: Sequence[int] | None = None,
+    heads: Indices = None,
+    rows: Indices = None,
     reduce: Reduction = KEEP_ALL,
     differentiable: bool = False,
     measure: Measure | None = None,
+    breakdown: bool = False,
 ) -> Iterator[Maps]:
     """Collect the attention weights that `model` computes inside the block.
 
@@ -311,36 +448,22 @@ def record(
         differentiable: Keep the weights in the graph, so that a loss can use them.
         measure: A function of module, weights and values whose result is kept in place
             of the weights.
+        breakdown: Keep scores and values too, for `maps.breakdown`; no fused form is
+            used then.
 
     Raises:
         ValueError: No module has a name that `only` matches; or there is a `measure`
             and a module does not report values; or a matched module of transformers
             does not use the library's common attention.
     """
-    options = RecordOptions(heads, rows, reduce, measure, differentiable)
-    with record_with(model, only, options) as maps:
-        yield maps
-
-
-def record_breakdown(
-    model: nn.Module,
-    only: str | Sequence[str],
-    measure: Measure | None = None,
-) -> AbstractContextManager[Maps]:
-    """Record weights together with their scores and values, for `maps.breakdown`.
-
-    No fused form is used.
-    """
-    return record_with(model, only, RecordOptions(measure=measure, breakdown=True))
-
-
-@contextmanager
-def record_with(
-    model: nn.Module,
-    only: str | Sequence[str],
-    options: RecordOptions,
-) -> Iterator[Maps]:
-    """Collect the weights that `options` select. Raises ValueError as `record` does."""
+    options = RecordOptions(
+        heads,
+        rows,
+        reduce,
+        measure,
+        differentiable,
+        breakdown,
+    )
     maps = Maps(match_modules(model, only), options)
     with observe_with(maps), patch_models(model):
         yield maps
@@ -352,7 +475,7 @@ def match_modules(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]
     Raises:
         ValueError: No module matches, or none of them can be recorded.
     """
-    patterns = [only] if isinstance(only, str) else list(only)
+    patterns = [only] if isinstance(only, str) else only
     names = {}
     for name, module in model.named_modules():
         name = name.removesuffix(".attend")
@@ -373,5 +496,4 @@ def report(module: nn.Module, weights: Tensor, value: Tensor | None = None) -> N
         weights: `(*batch, query, key)`.
         value: The values that it reads with them, `(*batch, key, value_width)`.
     """
-    event = LookupEvent(weights.shape[-2], select_from(weights), value)
-    report_event(module, event)
+    report_event(module, LookupEvent(weights.shape[-2], select_from(weights), value))

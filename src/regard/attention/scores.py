@@ -10,7 +10,7 @@ before (position, width).
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -25,6 +25,11 @@ from regard.shapes import (
     Scores,
     to_float32,
 )
+
+Indices = Sequence[int] | None
+"""Indices of heads or rows; None for all."""
+Select = Callable[[Indices, Indices], Tensor]
+"""Heads and queries -> numbers of their pairs, `(*batch, [head,] query, key)`."""
 
 
 def make_weight(heads: int | None, rows: int, columns: int) -> nn.Parameter:
@@ -60,13 +65,8 @@ def multiply_groups(grouped: Tensor, right: Tensor) -> Tensor:
     return (rows @ right).unflatten(-2, (size, grouped.shape[-2])).flatten(-4, -3)
 
 
-def expand_groups(tensor: Tensor, heads: Sequence[int] | None, size: int) -> Tensor:
-    """Repeat the groups `(*batch, group, row, column)` for the chosen heads (None.
-
-    All).
-
-    `size` heads share a group.
-    """
+def expand_groups(tensor: Tensor, heads: Indices, size: int) -> Tensor:
+    """Repeat groups `(*batch, group, row, column)`, each shared by `size` heads."""
     if size == 1:
         return index_rows(tensor, heads, None)
     if heads is None:
@@ -74,11 +74,7 @@ def expand_groups(tensor: Tensor, heads: Sequence[int] | None, size: int) -> Ten
     return index_rows(tensor, [head // size for head in heads], None)
 
 
-def index_rows(
-    tensor: Tensor,
-    heads: Sequence[int] | None,
-    rows: Sequence[int] | None,
-) -> Tensor:
+def index_rows(tensor: Tensor, heads: Indices, rows: Indices) -> Tensor:
     """Index heads and rows of `(*batch, [head,] row, column)`; None selects all."""
     if heads is not None:
         tensor = tensor[..., list(heads), :, :]
@@ -87,11 +83,7 @@ def index_rows(
     return tensor
 
 
-def index_broadcast(
-    tensor: Tensor,
-    heads: Sequence[int] | None,
-    rows: Sequence[int] | None,
-) -> Tensor:
+def index_broadcast(tensor: Tensor, heads: Indices, rows: Indices) -> Tensor:
     """Index heads and rows of a tensor in which an axis of size 1 or none serves all."""
     if tensor.ndim < 3 or tensor.shape[-3] == 1:
         heads = None
@@ -124,18 +116,14 @@ class Sides(NamedTuple):
 
         Products in float16 give float32: those of numbers above 256 would overflow.
         """
-        query = self.query
-        key = self.key
-        if self.energy is not None:
-            return additive(query, key, self.energy)
-        if self.exact or query.dtype == torch.float16:
+        query, key, scale, energy, exact = self
+        if energy is not None:
+            return additive(query, key, energy)
+        if exact or query.dtype == torch.float16:
             with torch.autocast(query.device.type, enabled=False):
-                query = to_float32(query) * self.scale
-                return multiply_groups(query, to_float32(key).mT)
-        if self.scale != 1.0:
-            query = query * self.scale
-        if query.ndim < 4:
-            return query @ key.mT
+                return multiply_groups(to_float32(query) * scale, to_float32(key).mT)
+        if scale != 1.0:
+            query = query * scale
         return multiply_groups(query, key.mT)
 
 
@@ -240,10 +228,7 @@ class ScaledDot(Product):
         self.scale = scale
 
     def sides(self, query: Query, key: Key) -> Sides:
-        scale = self.scale
-        if scale is None:
-            scale = max(query.shape[-1], 1) ** -0.5
-        return Sides(query, key, scale)
+        return Sides(query, key, self.scale or max(query.shape[-1], 1) ** -0.5)
 
 
 class General(Product):
@@ -377,12 +362,10 @@ def normalize_length(
     """
     shortest = max(1e-8, torch.finfo(vectors.dtype).smallest_normal)
     numbers = to_float32(vectors)
-    length = torch.linalg.vector_norm(numbers.detach(), dim=-1, keepdim=True)
-    short = length < shortest
-    safe = numbers.masked_fill(short, 1.0)
-    length = torch.linalg.vector_norm(safe, dim=-1, keepdim=True)
-    length = length.masked_fill(short, torch.inf)
-    return (numbers / length).to(vectors.dtype)
+    short = numbers.detach().norm(dim=-1, keepdim=True) < shortest
+    # where the root has no gradient
+    length = numbers.masked_fill(short, 1.0).norm(dim=-1, keepdim=True)
+    return (numbers / length.masked_fill(short, torch.inf)).to(vectors.dtype)
 
 
 class Content(Product):
@@ -401,19 +384,15 @@ class Content(Product):
                 "its sharpness"
             )
         self.query_width = query_width
-        self.key_width = key_width
-        self.cosine = Cosine()
+        self.key_width = self.content_width = key_width
 
     def prepare(self, key: Key) -> Tensor:
-        return self.cosine.prepare(key)
+        return normalize_length(key)
 
     def sides(self, query: Query, key: Key) -> Sides:
-        width = self.key_width
-        assert width is not None
-        content = query[..., :width].tanh()
+        width = self.content_width
         sharpness = functional.softplus(query[..., width, None])
-        direction = self.cosine.sides(content, key)
-        return direction._replace(query=direction.query * sharpness)
+        return Sides(normalize_length(query[..., :width].tanh()) * sharpness, key)
 
 
 class Additive(TanhSum):
@@ -447,9 +426,7 @@ class Additive(TanhSum):
 
     def prepare(self, key: Key) -> Tensor:
         prepared = key @ self.key_weight
-        if self.bias is None:
-            return prepared
-        return prepared + self.bias
+        return prepared if self.bias is None else prepared + self.bias
 
     def sides(self, query: Query, key: Key) -> Sides:
         return Sides(query @ self.query_weight, key, energy=self.energy)
@@ -465,13 +442,10 @@ class InverseDistance(Score):
         self.eps = eps
 
     def forward(self, query: Query, key: Key) -> Scores:
-        query = to_float32(query)
-        key = to_float32(key)
-        difference = query[..., :, None, :] - key[..., None, :, :]
+        difference = to_float32(query)[..., None, :] - to_float32(key)[..., None, :, :]
         square = difference.square().sum(-1)
         same = square == 0  # where the root has no gradient
-        distance = square.masked_fill(same, 1.0).sqrt()
-        distance = distance.masked_fill(same, 0.0)
+        distance = square.masked_fill(same, 1.0).sqrt().masked_fill(same, 0.0)
         return -(distance + self.eps).log()
 
 

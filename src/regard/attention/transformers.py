@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from threading import Lock
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from regard.attention.observer import (
     select_from,
 )
 from regard.attention.scores import (
+    Indices,
     expand_groups,
     group_size,
     index_broadcast,
@@ -52,23 +53,11 @@ class Passes:
         """Number of keys and position of the first that a cache returned last, until a
         lookup reads them."""
 
-    def enter(self) -> None:
-        """Begin a model's call."""
-        if self.depth == 0:
+    def move(self, change: int) -> None:
+        """Begin a model's call, 1, or end it, -1."""
+        if self.depth == 0 or self.depth + change == 0:
             self.calls.clear()
-        self.depth += 1
-
-    def leave(self) -> None:
-        """End a model's call."""
-        self.depth = max(0, self.depth - 1)
-        if self.depth == 0:
-            self.calls.clear()
-
-    def update_cache(self, keys: Tensor, total: int) -> None:
-        """Note that a cache of `total` positions returned these last keys of it."""
-        first = max(0, total - keys.shape[-2])
-        self.first_keys[keys] = first
-        self.last = (keys.shape[-2], first)
+        self.depth += change
 
     def count_call(self, module: nn.Module, key: Tensor) -> tuple[int, int]:
         """Count a call of a module. Outside of a pass every call is the first.
@@ -99,20 +88,17 @@ def current_passes() -> Passes:
 @contextmanager
 def count_passes(models: Sequence[nn.Module]) -> Iterator[None]:
     """Count the calls of these models as passes; nested blocks count the same ones."""
-
-    def enter(module: nn.Module, inputs: Any) -> None:
-        current_passes().enter()
-
-    def leave(module: nn.Module, inputs: Any, outputs: Any) -> None:
-        current_passes().leave()
-
     token = _passes.set(current_passes())
     with ExitStack() as stack:
         stack.callback(_passes.reset, token)
         for model in models:
-            before = model.register_forward_pre_hook(enter)
-            after = model.register_forward_hook(leave, always_call=True)
+            before = model.register_forward_pre_hook(
+                lambda *_: current_passes().move(1)
+            )
             stack.callback(before.remove)
+            after = model.register_forward_hook(
+                lambda *_: current_passes().move(-1), always_call=True
+            )
             stack.callback(after.remove)
         yield
 
@@ -122,9 +108,9 @@ def compute_weights(
     query: Tensor,
     key: Tensor,
     mask: Tensor | None,
-    heads: Sequence[int] | None,
-    rows: Sequence[int] | None,
     options: dict[str, Any],
+    heads: Indices,
+    rows: Indices,
 ) -> Tensor:
     """Return softmax(scale q . k + bias) of some heads and queries (None: all).
 
@@ -135,8 +121,9 @@ def compute_weights(
     keys = key.shape[2]
     if heads is not None:
         key = expand_groups(key, heads, group_size(query, key))
-    scores = multiply_groups(index_rows(query, heads, rows), key.mT)
-    scores = scores * get_scale(query, options)
+    scaling = options.get("scaling")
+    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    scores = multiply_groups(index_rows(query, heads, rows), key.mT) * scale
     if options.get("position_bias") is not None:
         scores = scores + index_broadcast(options["position_bias"], heads, rows)
     causal = options.get("is_causal")
@@ -153,14 +140,7 @@ def compute_weights(
         if mask.dtype == torch.bool:
             mask = torch.where(mask, 0.0, -torch.inf)
         scores = scores + mask
-    weights = scores.float().softmax(-1)
-    return weights.nan_to_num(0.0).to(query.dtype)
-
-
-def get_scale(query: Tensor, options: dict[str, Any]) -> float:
-    """Return the factor that multiplies the scores."""
-    scaling = options.get("scaling")
-    return query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    return scores.float().softmax(-1).nan_to_num(0.0).to(query.dtype)
 
 
 def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
@@ -182,10 +162,17 @@ def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
             **options: Any,
         ):
             call, first_key = current_passes().count_call(module, key)
-            result = function(module, query, key, value, attention_mask, **options)
+            result = function(
+                module,
+                query,
+                key,
+                value,
+                attention_mask,
+                **options,
+            )
             if find_observer(module) is None:
                 return result
-            context, weights = result
+            weights = result[1]
             if weights is None and implementation != FUSED:
                 raise ValueError(
                     f"the attention implementation {implementation!r} of "
@@ -193,20 +180,18 @@ def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
                     "model.set_attn_implementation('sdpa') before recording"
                 )
 
-            def select(heads: Sequence[int] | None, rows: Sequence[int] | None):
-                return compute_weights(
-                    module, query, key, attention_mask, heads, rows, options
-                )
-
+            compute = partial(
+                compute_weights, module, query, key, attention_mask, options
+            )
             event = LookupEvent(
                 query.shape[2],
-                select if weights is None else select_from(weights),
+                compute if weights is None else select_from(weights),
                 width=query.shape[0] * query.shape[1] * key.shape[2],
                 call=call,
                 first_key=first_key,
             )
             report_event(module, event)
-            return context, weights
+            return result
 
         return attention
 
@@ -219,16 +204,26 @@ def wrap_update(update: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(update)
     def wrapper(
         self: Any,
-        key_states: Tensor,
-        value_states: Tensor,
+        key: Tensor,
+        value: Tensor,
         layer_idx: int,
         *args: Any,
         **options: Any,
-    ) -> Any:
-        result = update(self, key_states, value_states, layer_idx, *args, **options)
+    ):
+        result = update(
+            self,
+            key,
+            value,
+            layer_idx,
+            *args,
+            **options,
+        )
         if active_observers():
-            total = int(self.get_seq_length(layer_idx))
-            current_passes().update_cache(result[0], total)
+            passes = current_passes()
+            keys = result[0].shape[-2]
+            first = max(0, int(self.get_seq_length(layer_idx)) - keys)
+            passes.first_keys[result[0]] = first
+            passes.last = (keys, first)
         return result
 
     return wrapper
@@ -304,19 +299,11 @@ def _patch_library() -> None:
 def _patch(owner: Any, name: str, wrap: Callable[..., Any]) -> None:
     """Replace a method until `_active` is closed."""
     method = getattr(owner, name)
-    inherited = name not in vars(owner)
     setattr(owner, name, wrap(method))
-    if inherited:
-        _active.callback(delattr, owner, name)
-    else:
-        _active.callback(setattr, owner, name, method)
+    _active.callback(setattr, owner, name, method)
 
 
 AttentionKind = Literal["open", "closed", "no"]
-REMEDY = (
-    "call model(..., output_attentions=True).attentions, and show these weights with "
-    "View(regard.maps.Lookups(weights, source, target))"
-)
 
 
 @cache
@@ -326,8 +313,8 @@ def attention_kind(kind: type[nn.Module]) -> AttentionKind:
     `open`: through the library's table of attention functions. `closed`: by code of
     their own. `no`: not themselves.
     """
-    owner = next((base for base in kind.__mro__ if "forward" in vars(base)), None)
-    if owner is None or owner.__module__.startswith("torch."):
+    owner = next(base for base in kind.__mro__ if "forward" in vars(base))
+    if owner.__module__.startswith("torch."):
         return "closed" if issubclass(kind, nn.MultiheadAttention) else "no"
     try:
         source = inspect.getsource(owner)
@@ -348,17 +335,13 @@ def refuse_closed(model: nn.Module, chosen: Collection[int]) -> None:
     models = find_pretrained(model)
     names = {id(module): name for name, module in model.named_modules()}
     inside = {id(part): part for pretrained in models for part in pretrained.modules()}
-    supported = []
-    closed = []
-    for part in inside.values():
-        if attention_kind(type(part)) == "open":
-            supported.append(part)
-        elif attention_kind(type(part)) == "closed" and id(part) in chosen:
-            closed.append(part)
+    parts = inside.values()
+    supported = [part for part in parts if attention_kind(type(part)) == "open"]
+    closed = [part for part in parts if attention_kind(type(part)) == "closed"]
+    closed = [part for part in closed if id(part) in chosen]
     if supported and closed:
         raise ValueError(
-            f"{names[id(closed[0])]!r} and {len(closed) - 1} more modules "
-            f"({list_types(closed)}) attend by code of their own, not through "
+            f"{list_types(closed)} attend by code of their own, not through "
             "ALL_ATTENTION_FUNCTIONS of transformers, so their weights cannot be "
             f"recorded; record those of {list_types(supported)} alone with only=, "
             f"such as {names[id(supported[0])]!r}"
@@ -366,7 +349,9 @@ def refuse_closed(model: nn.Module, chosen: Collection[int]) -> None:
     if models and not supported and {*chosen} <= inside.keys():
         raise ValueError(
             f"{list_types(models)} has no attention that can be recorded: nothing in it "
-            f"goes through ALL_ATTENTION_FUNCTIONS of transformers; {REMEDY}"
+            "goes through ALL_ATTENTION_FUNCTIONS of transformers; call model(..., "
+            "output_attentions=True).attentions, and show these weights with "
+            "View(regard.maps.Lookups(weights, source, target))"
         )
 
 

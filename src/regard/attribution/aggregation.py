@@ -14,10 +14,14 @@ from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
 from regard.maps.lookups import ATTENDS_TO, Lookups, lookups_from_alignment
-from regard.maps.reductions import average_maps, rollout, shares
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.maps.reductions import Numbers, average_maps, rollout, shares
+from regard.nn.decoders import EncoderDecoder
 
 Map = Float[np.ndarray, "_target _source"]
+Names = str | tuple[str, ...]
+"""The modules that attend, as patterns for `record`."""
+Attributed = tuple[Lookups, Alignment]
+"""The lookups of every layer and head, if a kind has them, and one aggregated map."""
 LAYERED: tuple[Kind, ...] = ("weights", "gradient", "norms", "rollout")
 """Kinds for layers of self-attention with residuals."""
 PLAIN: tuple[Kind, ...] = ("weights", "gradient", "norms")
@@ -37,15 +41,8 @@ def source_kinds(model: EncoderDecoder) -> tuple[Kind, ...]:
     return PLAIN if model.encoder.self_attention is None else LAYERED
 
 
-def text_kinds(
-    model: nn.Module, names: str | tuple[str, ...] | None
-) -> tuple[Kind, ...]:
-    """Return the kinds of maps between the tokens of one text.
-
-    Args:
-        model: The model.
-        names: The modules that attend, as patterns for `record`.
-    """
+def text_kinds(model: nn.Module, names: Names | None) -> tuple[Kind, ...]:
+    """Return the kinds of maps between the tokens of one text."""
     if names is None:
         return GRADIENT_ONLY
     if isinstance(model, ReportsWeights):
@@ -81,11 +78,8 @@ class ValueNorms:
     """
 
     def __init__(self, model: nn.Module):
-        self.heads = {
-            id(module.attend): module
-            for module in model.modules()
-            if isinstance(module, MultiHead)
-        }
+        heads = [item for item in model.modules() if isinstance(item, MultiHead)]
+        self.heads = {id(item.attend): item for item in heads}
 
     def __call__(self, module: nn.Module, weights: Tensor, value: Tensor) -> Tensor:
         """Compute the norms `(*batch, query, key)`.
@@ -95,8 +89,7 @@ class ValueNorms:
             weights: `(*batch, query, key)`.
             value: `(*batch, key, value_width)`.
         """
-        heads = self.heads.get(id(module))
-        if heads is not None:
+        if heads := self.heads.get(id(module)):
             value = heads.transform_values(value)
         return weights * value.norm(dim=-1)[..., None, :]
 
@@ -112,7 +105,7 @@ NO_LAYERS = (
 )
 
 
-def aggregate_maps(maps: Maps, kind: Kind, numbers: Sequence[int] | None = None) -> Map:
+def aggregate_maps(maps: Maps, kind: Kind, numbers: Numbers = None) -> Map:
     """Aggregate the first row of recorded maps.
 
     Weights and norms are averaged; norms, which share one unit, become shares.

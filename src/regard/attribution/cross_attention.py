@@ -12,11 +12,12 @@ from regard.attention.record import (
     Measure,
     ReportsWeights,
     record,
-    record_breakdown,
 )
 from regard.attribution.aggregation import (
     NO_LAYERS,
+    Attributed,
     Map,
+    Names,
     aggregate_maps,
     build_lookups,
     choose_measure,
@@ -34,15 +35,13 @@ from regard.data.batches import PairBatch
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
-from regard.maps.lookups import Lookups
-from regard.maps.reductions import average_maps, shares
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.maps.reductions import Numbers, average_maps, shares
+from regard.nn.decoders import EncoderDecoder
 from regard.shapes import Float
 from regard.work import checkpoint
 
 BATCH = 32
 """Pairs in one batch."""
-Names = str | tuple[str, ...]
 TokenPair = tuple[list[int], list[int]]
 """A source without its end, and the output's tokens, with the end if it has one."""
 Pairs = Sequence[TokenPair]
@@ -101,7 +100,7 @@ def run_forced(
 
 
 def attribute_by_weights(
-    model: EncoderDecoder, outputs: Pairs, maps: Sequence[int] | None = None
+    model: EncoderDecoder, outputs: Pairs, maps: Numbers = None
 ) -> list[Map]:
     """Average the weights with which the model writes each output.
 
@@ -121,8 +120,8 @@ def attribute_cross_attention(
     output: TokenPair,
     sides: tuple[Side, Side],
     kind: Kind,
-    maps: Sequence[int] | None = None,
-) -> tuple[Lookups, Alignment]:
+    maps: Numbers = None,
+) -> Attributed:
     """Attribute one output to its source.
 
     A rollout multiplies the mean weights on the encoder's states by the encoder's
@@ -163,7 +162,8 @@ def attribute_cross_attention(
         layers = roll_out([recorded[name] for name in encoded])
         attention = Alignment(average_maps(cross.numpy(), maps) @ layers, *labels)
         return to_single_map(attention, kind), attention
-    recording = record_breakdown(model.decoder, names, choose_measure(model, kind))
+    measure = choose_measure(model, kind)
+    recording = record(model.decoder, names, measure=measure, breakdown=True)
     _, recorded = run_forced(model, [pair], recording)
     attention = Alignment(aggregate_maps(recorded, kind, maps), *labels)
     lookups = build_lookups(recorded, kind, *sides)

@@ -1,7 +1,6 @@
 """Gradient x input: the first-order contribution of each input to an output's log-probability."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,8 @@ from torch import Tensor, nn
 
 from regard.attention.record import ReportsWeights
 from regard.errors import InputError
-from regard.maps.reductions import shares
-from regard.nn.embeddings import Embedding
+from regard.maps.reductions import Numbers, shares
+from regard.nn.layers import Embedding
 from regard.shapes import Float, to_float32
 from regard.work import checkpoint
 
@@ -59,8 +58,20 @@ def compute_contributions(
     Returns:
         One item per call, in order.
     """
-    with torch.enable_grad(), _watch(modules) as calls:
-        targets = scores().unbind()
+    calls: list[tuple[Any, Tensor]] = []
+
+    def replace_output(module: nn.Module, arguments: tuple, output: Tensor) -> Tensor:
+        leaf = output.detach().requires_grad_()  # gradients end here
+        calls.append((arguments[0], leaf))
+        return leaf
+
+    hooks = [module.register_forward_hook(replace_output) for module in modules]
+    try:
+        with torch.enable_grad():
+            targets = scores().unbind()
+    finally:
+        for hook in hooks:
+            hook.remove()
     vectors = [vector for _, vector in calls]
     amounts: list[list[Tensor]] = [[] for _ in calls]
     for target in targets:
@@ -76,24 +87,6 @@ def compute_contributions(
     ]
 
 
-@contextmanager
-def _watch(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Any, Tensor]]]:
-    """Collect each call's argument and output; gradients end at the outputs."""
-    calls: list[tuple[Any, Tensor]] = []
-
-    def replace_output(module: nn.Module, arguments: tuple, output: Tensor) -> Tensor:
-        leaf = output.detach().requires_grad_()
-        calls.append((arguments[0], leaf))
-        return leaf
-
-    hooks = [module.register_forward_hook(replace_output) for module in modules]
-    try:
-        yield calls
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
 def select_log_probabilities(
     logits: Float[Tensor, "target choice"], choices: Sequence[int]
 ) -> Float[Tensor, " target"]:
@@ -102,7 +95,7 @@ def select_log_probabilities(
     return to_float32(logits).log_softmax(-1)[rows, list(choices)]
 
 
-def check_no_maps(maps: Sequence[int] | None) -> None:
+def check_no_maps(maps: Numbers) -> None:
     """Check that no maps are chosen: a gradient belongs to the whole model.
 
     Raises:

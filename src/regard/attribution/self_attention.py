@@ -7,8 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attention.record import record_breakdown
+from regard.attention.record import record
 from regard.attribution.aggregation import (
+    Attributed,
+    Names,
     aggregate_maps,
     build_lookups,
     choose_measure,
@@ -23,22 +25,22 @@ from regard.attribution.kinds import ROLES, Kind, Role
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
-from regard.maps.lookups import Lookups
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.maps.reductions import Numbers
+from regard.nn.decoders import EncoderDecoder
 from regard.shapes import Float
 
 
 @torch.no_grad()
 def attribute_text(
     model: nn.Module,
-    names: str | tuple[str, ...] | None,
+    names: Names | None,
     text: Side,
     call: Callable[[], object],
-    maps: Sequence[int] | None = None,
+    maps: Numbers = None,
     *,
     kind: Kind = "weights",
     before: str = "",
-) -> tuple[Lookups, Alignment]:
+) -> Attributed:
     """Attribute the tokens of one text to each other.
 
     Args:
@@ -59,33 +61,31 @@ def attribute_text(
     """
     if names is None:
         raise InputError(
-            "the run's model is recurrent without attention, so there is nothing to plot"
+            "this part of the run's model is recurrent without attention, so there is "
+            "nothing to plot"
         )
     measure = choose_measure(model, kind)
-    with record_breakdown(model, names, measure) as recorded:
+    with record(model, names, measure=measure, breakdown=True) as recorded:
         call()
     joined = aggregate_maps(recorded, kind, maps)
     extra = joined.shape[-1] - len(text.pieces)
     source = text.prepend(before, extra)
-    attention = Alignment(_pad_columns(joined, -extra), source.pieces, text.pieces)
+    # columns of zeros: a tape has no row for the last piece yet
+    count = max(0, -extra)
+    joined = np.pad(joined, ((0, 0), (0, count)))
+    attention = Alignment(joined, source.pieces, text.pieces)
     if kind == "rollout":
         return to_single_map(attention, kind), attention
-    keys = Side.of(source.pieces[: joined.shape[-1]])
+    keys = Side.of(source.pieces[: len(source.pieces) - count])
     lookups = build_lookups(recorded, kind, keys, text)
-    breakdown = lookups.breakdown
     lookups = replace(
         lookups,
-        weights=_pad_columns(lookups.weights, -extra),
+        weights=np.pad(lookups.weights, ((0, 0), (0, 0), (0, 0), (0, count))),
         source=source.pieces,
         source_words=source.words,
-        breakdown=breakdown and breakdown.pad_sources(max(0, -extra)),
+        breakdown=lookups.breakdown and lookups.breakdown.pad_sources(count),
     )
     return lookups, attention
-
-
-def _pad_columns(weights: np.ndarray, count: int) -> np.ndarray:
-    """Append columns of zeros: a tape has no row for the last piece yet."""
-    return np.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, max(0, count))])
 
 
 def attribute_gradient(
@@ -93,7 +93,7 @@ def attribute_gradient(
     tokens: Sequence[str],
     targets: Sequence[str],
     scores: Callable[[], Float[Tensor, " target"]],
-    maps: Sequence[int] | None = None,
+    maps: Numbers = None,
 ) -> Alignment:
     """Attribute scores to the tokens of one text by gradient x input, as shares.
 
@@ -112,9 +112,9 @@ def attribute_self_attention(
     role: Role,
     pair: tuple[list[int], list[int]],
     texts: tuple[Side, Side],
-    maps: Sequence[int] | None = None,
+    maps: Numbers = None,
     kind: Kind = "weights",
-) -> tuple[Lookups, Alignment]:
+) -> Attributed:
     """Attribute the tokens of one side of an encoder-decoder to each other.
 
     Args:
@@ -130,8 +130,14 @@ def attribute_self_attention(
         The lookups of every layer and head, and one aggregated map.
 
     Raises:
-        InputError: As `attribute_part`.
+        InputError: As `attribute_text`, or the kind is gradient, which belongs to the
+            whole model.
     """
+    if kind == "gradient":
+        raise InputError(
+            f"a gradient is of the whole model, not of its {ROLES[role]}; choose weights "
+            "or norms"
+        )
     batch = model.collate([pair]).to(next(model.parameters()).device)
     part, text = model.encoder, texts[0]
     if role == "decoder":
@@ -140,43 +146,14 @@ def attribute_self_attention(
     def call() -> object:
         return model(batch.source, batch.source_lengths, batch.target_in)
 
-    return attribute_part(part, part.self_attention, role, text, call, maps, kind)
-
-
-def attribute_part(
-    part: nn.Module,
-    names: str | tuple[str, ...] | None,
-    role: Role,
-    text: Side,
-    call: Callable[[], object],
-    maps: Sequence[int] | None,
-    kind: Kind,
-) -> tuple[Lookups, Alignment]:
-    """Attribute the tokens of one module's text while `call` runs the model.
-
-    Args:
-        part: The module.
-        names: The modules in it that attend, as patterns for `record`.
-        role: Its role.
-        text: The pieces of the text.
-        call: Runs the model.
-        maps: The numbers of the maps to aggregate. Default: all.
-        kind: The kind of the maps.
-
-    Raises:
-        InputError: It has no self-attention or no such map, or the kind is gradient,
-            which belongs to the whole model.
-    """
-    if names is None:
-        raise InputError(
-            f"the {role} of this run's model has no self-attention, so there is none to "
-            "plot"
-        )
-    if kind == "gradient":
-        raise InputError(
-            f"a gradient is of the whole model, not of its {ROLES[role]}; choose weights "
-            "or norms"
-        )
-    lookups, attention = attribute_text(part, names, text, call, maps, kind=kind)
+    names = part.self_attention
+    lookups, attention = attribute_text(
+        part,
+        names,
+        text,
+        call,
+        maps,
+        kind=kind,
+    )
     name = f"{ROLES[role]}, {kind}" if kind == "rollout" else ROLES[role]
     return replace(lookups, name=name), attention

@@ -4,17 +4,11 @@ import operator
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import Parameter
-
-from regard.cli.options import (
-    LoadFlags,
-    build_flags,
-    parse_maps,
-)
+from regard.cli.options import LoadFlags, Maps, advise_columns, build_flags
 from regard.cli.streams import format_table, pause_collection, say, say_json, warn
 from regard.errors import InputError
 from regard.tasks.options import EvaluationOptions
@@ -61,24 +55,25 @@ def evaluate(
         loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
     loaded.check_supported("evaluate", options)
     speaks = os.environ.get("RANK", "0") == "0"  # of several processes one
-    division = nullcontext()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        from regard.training.processes import ProcessGroup
-        from regard.work import divide_among
-
-        division = divide_among(ProcessGroup())
     progress = Progress(steps=0, interval=1, visible=speaks)
     lines, examples = [], None
-    with division, progress.show_elapsed("scoring"):
+    with ExitStack() as stack:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            from regard.training.processes import ProcessGroup
+            from regard.work import divide_among
+
+            stack.enter_context(divide_among(ProcessGroup()))
+        stack.enter_context(progress.show_elapsed("scoring"))
         if files:
             try:
                 examples = loaded.read(files, options)
             except MissingColumns as error:
-                keys = error.columns or ("source", "target")
-                names = ",".join(key.upper() for key in keys)
-                raise error.with_advice(f"name yours with --columns {names}") from error
+                keys = error.keys or ("source", "target")
+                advise_columns(error, keys)
+                raise
             except BadRecord as error:
-                raise BadRecord(error.fault, "--skip-bad") from error
+                error.option = "--skip-bad"
+                raise
             names = ", ".join(map(str, files))
             lines.append(describe_examples(examples, names, loaded.unit))
         figures = loaded.evaluate(examples, options)
@@ -112,13 +107,14 @@ def score(
     """
     from regard.data.pairs import read_parallel
     from regard.runs.load import load
-    from regard.tasks.capabilities import Scores, require_capability, warn_pair
+    from regard.tasks.capabilities import require_method, warn_pair
 
-    pairs = read_parallel(source, target)
-    loaded = require_capability(load(run, allow_missing=allow_missing), Scores, run)
+    pairs = list(read_parallel(source, target))
+    loaded: Any = load(run, allow_missing=allow_missing)
+    score_pairs = require_method(loaded, "score", run)
     for pair in pairs:
         warn(pair.place, warn_pair(loaded, pair))
-    for pair, tokens in zip(pairs, loaded.score(pairs), strict=True):
+    for pair, tokens in zip(pairs, score_pairs(pairs), strict=True):
         total = sum(tokens)
         if json_:
             texts = {"source": pair.source, "target": pair.target}
@@ -133,10 +129,7 @@ def align(
     *,
     source: Path,
     target: Path,
-    maps: Annotated[
-        tuple[int, ...] | None,
-        Parameter(name="--map", converter=parse_maps),
-    ] = None,
+    maps: Maps = None,
     reverse: Path | None = None,
     pick: Path | None = None,
     join: Literal["intersection", "union", "grow-diag-final-and", "agreement"]
@@ -150,7 +143,6 @@ def align(
         run: Folder of a trained run.
         source: Sources, one a line.
         target: The target of each, line by line.
-        maps: Only these maps, layer x heads + head, from 0. Default: all.
         reverse: A run of the other direction, to join the links of both.
         pick: Print no links but each map's error rate against these gold links, the
             best first.
@@ -165,30 +157,29 @@ def align(
     from regard.data.pairs import Pair, read_parallel
     from regard.maps import links
 
-    pairs = read_parallel(source, target)
+    pairs = list(read_parallel(source, target))
     if pick is not None:
-        return say(format_table(rank_maps(run, pairs, pick)))
-    alignments = align_pairs(run, pairs, maps)
-    if reverse is None:
-        for alignment in alignments:
-            say(links.format_pharaoh(links.link_strongest(alignment.weights)))
-        return
-    reversed_pairs = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
-    methods = {
-        "intersection": operator.and_,
-        "union": operator.or_,
-        "grow-diag-final-and": links.grow_diag_final_and,
-    }
-    backward_alignments = align_pairs(reverse, reversed_pairs)
-    for alignment, backward in zip(alignments, backward_alignments, strict=True):
-        weights = alignment.weights, backward.weights
-        if join == "agreement":
-            joined = links.agreement(*weights)
-        else:
-            forward_links, backward_links = map(links.link_strongest, weights)
-            transposed = links.transpose_links(backward_links)
-            joined = methods[join or "grow-diag-final-and"](forward_links, transposed)
-        say(links.format_pharaoh(joined))
+        return rank_maps(run, pairs, pick)
+    forward = align_pairs(run, pairs, maps)
+    links_of_pairs = [links.link_strongest(item.weights) for item in forward]
+    if reverse is not None:
+        swapped = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
+        backward = align_pairs(reverse, swapped)
+        methods = {
+            "intersection": operator.and_,
+            "union": operator.or_,
+            "grow-diag-final-and": links.grow_diag_final_and,
+        }
+        for index, item in enumerate(backward):
+            if join == "agreement":
+                joined = links.agreement(forward[index].weights, item.weights)
+            else:
+                transposed = links.transpose_links(links.link_strongest(item.weights))
+                method = methods[join or "grow-diag-final-and"]
+                joined = method(links_of_pairs[index], transposed)
+            links_of_pairs[index] = joined
+    for pair_links in links_of_pairs:
+        say(links.format_pharaoh(pair_links))
 
 
 def align_pairs(
@@ -196,30 +187,33 @@ def align_pairs(
 ) -> "list[Alignment]":
     """Return the alignment of each pair, with a warning for one that is hard to read."""
     from regard.runs.load import load
-    from regard.tasks.capabilities import Aligns, require_capability, warn_pair
+    from regard.tasks.capabilities import require_method, warn_pair
 
-    loaded = require_capability(load(run), Aligns, run)
+    loaded: Any = load(run)
+    align_pairs = require_method(loaded, "align", run)
     for pair in pairs:
         warn(pair.place, warn_pair(loaded, pair))
-    return loaded.align(pairs, maps)
+    return align_pairs(pairs, maps)
 
 
-def rank_maps(run: Path, pairs: "list[Pair]", pick: Path) -> dict[str, str]:
-    """Return the error rate of each map in per cent, best first."""
+def rank_maps(run: Path, pairs: "list[Pair]", pick: Path) -> None:
+    """Print the error rate of each map in per cent, best first."""
     from regard.data.pairs import check_inside, read_gold
     from regard.maps.links import score_maps
     from regard.runs.load import load
-    from regard.tasks.capabilities import Aligns, require_capability
+    from regard.tasks.capabilities import require_method
 
     gold = read_gold(pick)
     check_counts(pick, len(gold), "the text", len(pairs))
     for number, (pair, links) in enumerate(zip(pairs, gold, strict=True), 1):
         lengths = len(pair.source.split()), len(pair.target.split())
         check_inside(f"{pick}:{number}", links.possible, lengths)
-    maps = require_capability(load(run), Aligns, run).word_maps(pairs)
+    loaded: Any = load(run)
+    require_method(loaded, "align", run)
+    maps = loaded.word_maps(pairs)
     errors = [100 * error for error in score_maps(maps, gold)]
     order = sorted(range(len(errors)), key=errors.__getitem__)
-    return {f"map {number}": f"{errors[number]:.2f}" for number in order}
+    say(format_table({f"map {number}": f"{errors[number]:.2f}" for number in order}))
 
 
 def check_counts(first: object, count: int, second: object, expected: int) -> None:

@@ -137,12 +137,12 @@ def fill(
     check_source(texts, piped)
     with pause_collection():
         from regard.runs.load import load
-        from regard.tasks.capabilities import Fills, require_capability
+        from regard.tasks.capabilities import require_method
 
         loaded = load(run, allow_missing=allow_missing)
-        fills = require_capability(loaded, Fills, run)
+        fill_blanks = require_method(loaded, "fill", run)
     for chunk in iterate_texts(texts):
-        results = fills.fill(chunk, best=best, blank=blank)
+        results = fill_blanks(chunk, best=best, blank=blank)
         for text, blanks in zip(chunk, results, strict=True):
             warn(quote(text), loaded.warnings(text))
             if json_:

@@ -4,14 +4,14 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Literal
 
 from cyclopts import App, Group, Parameter
 
-from regard.cli.errors import explain
-from regard.cli.streams import guard_streams
+from regard.cli import evaluate, generate, predict, runs, serve, share, show, train
+from regard.cli.streams import explain, guard_streams, say
 from regard.errors import OutputClosed
 from regard.version import VERSION
 
@@ -22,155 +22,60 @@ Exit codes: 0 done, 1 failed, 2 bad usage or input.
 """
 
 
-class Command(NamedTuple):
-    """A command of `regard --help`."""
+def completion(
+    shell: Literal["bash", "zsh", "fish"],
+    /,
+) -> None:
+    """Print the completion of commands for a shell.
 
-    group: str
-    module: str
-    """The module of `regard.cli` that has its function."""
-    summary: str
-    """The first line of its docstring."""
-    arguments: str = ""
-    """Its arguments in the usage line."""
+    - `regard completion bash > ~/.local/share/bash-completion/completions/regard`
+    - `regard completion zsh > ~/.zfunc/_regard`, with `~/.zfunc` in `fpath`
+    - `regard completion fish > ~/.config/fish/completions/regard.fish`
 
-
-TRAIN, USE, INSIDE, SHARE = "Train", "Use a run", "Look inside", "Share and install"
-COMMANDS = {
-    "recipes": Command(TRAIN, "train", "List the recipes."),
-    "new": Command(
-        TRAIN,
-        "train",
-        "Print a recipe as a run file, to change and to train.",
-        "RECIPE > FILE.yaml",
-    ),
-    "train": Command(
-        TRAIN,
-        "train",
-        "Train a recipe, or your own run file.",
-        "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
-    ),
-    "runs": Command(
-        TRAIN,
-        "runs",
-        "List runs with their figures, or the differences of two.",
-        "[DIR | RUN...] [--sort KEY]",
-    ),
-    "predict": Command(
-        USE,
-        "predict",
-        "Predict for texts, or for the lines of standard input.",
-        "RUN [TEXT... | -] [--n-best N] [--json]",
-    ),
-    "evaluate": Command(
-        USE,
-        "evaluate",
-        "Score a run on its test set, or on your files.",
-        "RUN [FILES] [--json]",
-    ),
-    "generate": Command(
-        USE,
-        "generate",
-        "Continue prompts with a language model.",
-        "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--json]",
-    ),
-    "chat": Command(
-        USE,
-        "predict",
-        "Reply to each line that you type, in its context.",
-        "RUN [--beam K | --temperature T]",
-    ),
-    "fill": Command(
-        USE,
-        "generate",
-        "Fill the blanks of texts.",
-        "RUN [TEXT... | -] [--best N] [--json]",
-    ),
-    "embed": Command(
-        USE,
-        "predict",
-        "Print a vector for each text, or for its words.",
-        "RUN [TEXT... | -] [--pool mean|first] [--words]",
-    ),
-    "score": Command(
-        USE,
-        "evaluate",
-        "Print the log-probability of given targets.",
-        "RUN --source FILE --target FILE [--json]",
-    ),
-    "align": Command(
-        USE,
-        "evaluate",
-        "Align words by the attention of a run.",
-        "RUN --source FILE --target FILE [--map N]... [--pick GOLD]",
-    ),
-    "aer": Command(
-        USE,
-        "evaluate",
-        "Score word alignments against gold ones.",
-        "LINKS GOLD",
-    ),
-    "show": Command(
-        INSIDE,
-        "show",
-        "Draw the attention behind a prediction.",
-        "RUN TEXT|IMAGE [--out FILE.png|.svg|.pdf|.html] [--view VIEW]",
-    ),
-    "serve": Command(
-        INSIDE,
-        "serve",
-        "Serve runs to a browser and to programs.",
-        "RUN... [--host HOST] [--port N]",
-    ),
-    "experiment": Command(
-        INSIDE,
-        "evaluate",
-        "Measure a claim about attention.",
-        "[NAME] [--out DIR] [--full]",
-    ),
-    "import_": Command(
-        SHARE,
-        "share",
-        "Convert a published model into a run.",
-        "SOURCE [--out DIR] [--revision NAME]",
-    ),
-    "export": Command(
-        SHARE,
-        "share",
-        "Write a run's model for other libraries.",
-        "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
-    ),
-    "cache": Command(
-        SHARE, "runs", "Show the cache of encoded sets, or remove it.", "[--clear]"
-    ),
-    "schema": Command(
-        SHARE,
-        "train",
-        "Print the JSON schema of run files, for editors.",
-        "> regard.schema.json",
-    ),
-    "completion": Command(
-        SHARE,
-        "train",
-        "Print the completion of commands for a shell.",
-        "bash|zsh|fish",
-    ),
-    "info": Command(
-        SHARE,
-        "runs",
-        "Show the installation, or a run: its data, figures and files.",
-        "[RUN]",
-    ),
-}
-"""The commands in the order of `--help`, by their functions, which are imported when
-they are called."""
-
-
-def application(named: Collection[str] = ()) -> App:
-    """Return the commands and their options.
-
-    Those that are `named` on the command line show their whole docstring as help, which
-    takes their import; the others one line.
+    Args:
+        shell: Your shell.
     """
+    script = application().generate_completion(prog_name="regard", shell=shell)
+    say(script.removesuffix("\n"))
+
+
+COMMANDS: dict[str, dict[Callable[..., None], str]] = {
+    "Train": {
+        train.recipes: "",
+        train.new: "RECIPE > FILE.yaml",
+        train.train: "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
+        runs.runs: "[DIR | RUN...] [--sort KEY]",
+    },
+    "Use a run": {
+        predict.predict: "RUN [TEXT... | -] [--n-best N] [--json]",
+        evaluate.evaluate: "RUN [FILES] [--json]",
+        generate.generate: "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--json]",
+        predict.chat: "RUN [--beam K | --temperature T]",
+        generate.fill: "RUN [TEXT... | -] [--best N] [--json]",
+        predict.embed: "RUN [TEXT... | -] [--pool mean|first] [--words]",
+        evaluate.score: "RUN --source FILE --target FILE [--json]",
+        evaluate.align: "RUN --source FILE --target FILE [--map N]... [--pick GOLD]",
+        evaluate.aer: "LINKS GOLD",
+    },
+    "Look inside": {
+        show.show: "RUN TEXT|IMAGE [--out FILE.png|.svg|.pdf|.html] [--view VIEW]",
+        serve.serve: "RUN... [--host HOST] [--port N]",
+        evaluate.experiment: "[NAME] [--out DIR] [--full]",
+    },
+    "Share and install": {
+        share.import_: "SOURCE [--out DIR] [--revision NAME]",
+        share.export: "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
+        runs.cache: "[--clear]",
+        train.schema: "> regard.schema.json",
+        completion: "bash|zsh|fish",
+        runs.info: "[RUN]",
+    },
+}
+"""By their groups, the commands in the order of `--help`, with their usage."""
+
+
+def application() -> App:
+    """Return the commands and their options."""
     app = App(
         name="regard",
         help=HELP,
@@ -184,19 +89,18 @@ def application(named: Collection[str] = ()) -> App:
         # a flag has no --no-flag; the help says what a default means
         default_parameter=Parameter(negative="", show_default=False),
     )
-    groups = {}
-    for order, name in enumerate((TRAIN, USE, INSIDE, SHARE)):
-        groups[name] = Group(name, sort_key=order)
-    for order, (function, command) in enumerate(COMMANDS.items()):
-        name = function.rstrip("_")  # `import` is no name for a function
-        app.command(
-            f"regard.cli.{command.module}:{function}",
-            name=name,
-            usage=f"Usage: regard {name} {command.arguments}".rstrip(),
-            group=groups[command.group],
-            help=None if name in named else command.summary,
-            sort_key=order,
-        )
+    for order, (title, commands) in enumerate(COMMANDS.items()):
+        group = Group(title, sort_key=order)
+        for place, (function, arguments) in enumerate(commands.items()):
+            name = function.__name__.rstrip("_")  # `import` is no name for a function
+            usage = f"Usage: regard {name} {arguments}".rstrip()
+            app.command(
+                function,
+                name=name,
+                usage=usage,
+                group=group,
+                sort_key=place,
+            )
     return app
 
 
@@ -211,26 +115,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in (argv[: argv.index("--")] if "--" in argv else argv)
     if debug:
         argv.remove("--debug")
-    if not os.environ.get("COLUMNS", "1").strip(
-        "0"
-    ):  # some terminals report a width of 0, which nothing fits
+    # some terminals report a width of 0, which nothing fits
+    if not os.environ.get("COLUMNS", "1").strip("0"):
         del os.environ["COLUMNS"]
     with guard_streams():
         return _run(argv, debug)
 
 
 def _run(argv: Sequence[str], debug: bool) -> int:
-    heard = logging.StreamHandler()  # writes to standard error
-    logging.basicConfig(
-        level=logging.WARNING,
-        format="regard: %(message)s",
-        handlers=[heard],
-        force=True,
-    )
+    handlers = [logging.StreamHandler()]  # writes to standard error
+    logging.basicConfig(format="regard: %(message)s", handlers=handlers, force=True)
     logging.getLogger("regard").setLevel(logging.INFO)
     try:
-        with _watching(debug):
-            application(argv[:1])(
+        with ExitStack() as stack:
+            if debug:
+                from regard.nonfinite import enable_debugging
+
+                stack.enter_context(enable_debugging())
+            application()(
                 argv,
                 print_error=False,
                 exit_on_error=False,
@@ -242,25 +144,10 @@ def _run(argv: Sequence[str], debug: bool) -> int:
         if debug:
             traceback.print_exception(error)
         message, code = explain(error)
+        # an error may concern one machine only
+        rank = os.environ.get("RANK", "0")
+        speaker = "" if rank == "0" else f"process {rank}: "
         for line in message.splitlines():
-            print(f"regard: {_speaker()}{line}", file=sys.stderr)
+            print(f"regard: {speaker}{line}", file=sys.stderr)
         return code
     return 0
-
-
-def _watching(debug: bool) -> AbstractContextManager[None]:
-    """Return the context of a command under --debug."""
-    if not debug:
-        return nullcontext()
-    from regard.nonfinite import enable_debugging
-
-    return enable_debugging()
-
-
-def _speaker() -> str:
-    """Return the rank of the process, for messages of all but the first.
-
-    An error may concern one machine only.
-    """
-    rank = os.environ.get("RANK", "0")
-    return "" if rank == "0" else f"process {rank}: "

@@ -1,11 +1,9 @@
 """The arguments that several commands share."""
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
-from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -20,68 +18,95 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from regard.errors import InputError
-from regard.tasks.options import Option, Options, PredictOptions, list_options
+from regard.tasks.options import Options, PredictOptions, list_options
+
+if TYPE_CHECKING:
+    from regard.data.rows import MissingColumns
 
 Int8 = Annotated[bool, Parameter(name="--int8")]
 Piped = Annotated[bool, Parameter(name="-")]
 
 
+def parse_maps(hint: Any, tokens: Sequence[Any]) -> tuple[int, ...]:
+    """Return the numbers of maps, each A or A:B.
+
+    Raises:
+        ValueError: A text has another form.
+    """
+    numbers: list[int] = []
+    for token in tokens:
+        match = re.fullmatch(r"([0-9]+)(?::([0-9]+))?", token.value)
+        if match is None:
+            raise ValueError(f"{token.value}: expected a number from 0, or A:B")
+        first = int(match[1])
+        maps = range(first, int(match[2] or first + 1))
+        if not maps:
+            raise ValueError(f"{token.value}: there are the maps A to B-1 in A:B")
+        numbers += maps
+    return tuple(numbers)
+
+
+Maps = Annotated[
+    tuple[int, ...] | None,
+    Parameter(
+        name="--map",
+        converter=parse_maps,
+        help="Only these maps, layer x heads + head, from 0. Default: all.",
+    ),
+]
+
+
+def check_source(texts: Sequence[str], piped: bool) -> None:
+    """Raise InputError for texts from both arguments and standard input."""
+    if texts and piped:
+        raise InputError(
+            "texts and - are both given; choose one, or put a text that is - after --"
+        )
+
+
+def advise_columns(error: "MissingColumns", keys: Iterable[str]) -> None:
+    """Add the option that names columns to the error of a table that lacks some."""
+    names = ",".join(map(str.upper, keys))
+    error.advice = f"name yours with --columns {names}"
+
+
 def build_flags(
-    kind: type[Options],
-    title: str,
-    order: int,
-    names: Collection[str] = (),
-    converters: Mapping[str, Any] = MappingProxyType({}),
+    kind: type[Options], title: str, order: int, names: Collection[str] = ()
 ) -> Any:
-    """Build a dataclass with options of a verb as flags, with their help and bounds.
+    """Build a dataclass with options of a verb as flags, with their help.
 
     Args:
         kind: The options.
         title: The heading of the flags in `--help`.
         order: The place of the heading.
         names: The options; by default all.
-        converters: By the name of an option what converts its texts.
     """
-    hints, options = get_type_hints(kind), list_options(kind)
-    entries: list[Any] = []
-    for item in fields(kind):
-        if names and item.name not in names:
+    hints, entries = get_type_hints(kind), []
+    for name, option in list_options(kind).items():
+        if names and name not in names:
             continue
-        option, hint = options[item.name], hints[item.name]
-        if item.name in converters:
-            hint = tuple[int, ...] | None
-        elif get_origin(hint) is Sequence:
+        hint: Any = hints[name]
+        if get_origin(hint) is Sequence:
             hint = tuple[*get_args(hint), ...]
-        parameter = Parameter(
-            name=f"--{option.flag}" if option.flag else None,
-            help=option.help,
-            validator=partial(check_bounds, option),
-            converter=converters.get(item.name),
-        )
-        note: Any = Annotated
-        entries.append((item.name, note[hint, parameter], field(default=item.default)))
+        flag = f"--{option.flag}" if option.flag else None
+        hint = Annotated[hint, Parameter(name=flag, help=option.help)]
+        if name == "maps":
+            hint = Maps
+        entries.append((name, hint, field(default=getattr(kind, name))))
     flags = make_dataclass(f"{kind.__name__}Flags", entries, frozen=True)
     flags.__module__ = __name__  # cyclopts takes those of `types` for simple values
     return Parameter(name="*", group=Group(title, sort_key=order))(flags)
 
 
-def check_bounds(option: Option, hint: Any, value: Any) -> None:
-    """Raise ValueError for a number out of an option's bounds."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number = Number(gte=option.least, gt=option.above, lte=option.most)
-        number(hint, value if math.isfinite(value) else -math.inf)
-
-
 SEARCH = {item.name for item in fields(PredictOptions)}
 SEARCH -= {"prefix", "attention", "tokens"}
-SEARCH_TITLE = "Search and sampling"
 if TYPE_CHECKING:
-    SearchFlags = PredictOptions
-    PredictFlags = PredictOptions
+    SearchFlags = PredictFlags = PredictOptions
 else:
-    SearchFlags = build_flags(PredictOptions, SEARCH_TITLE, 2, {*SEARCH, "tokens"})
+    TITLE = "Search and sampling"
+    SearchFlags = build_flags(PredictOptions, TITLE, 2, {*SEARCH, "tokens"})
     PredictFlags = build_flags(
-        PredictOptions, SEARCH_TITLE, 2, {*SEARCH, "prefix", "attention"}
+        PredictOptions, TITLE, 2, {*SEARCH, "prefix", "attention"}
     )
 
 
@@ -95,8 +120,7 @@ def read_predict_options(flags: Any) -> PredictOptions:
     options.check()
     if options.beam is not None and options.n_best > options.beam:
         raise InputError(
-            f"--n-best is {options.n_best}; expected at least 1, at most --beam "
-            f"{options.beam}"
+            f"--n-best is {options.n_best}; expected at most --beam {options.beam}"
         )
     return options
 
@@ -140,46 +164,20 @@ class BatchFlags:
     part_rows: Annotated[int, Parameter(validator=Number(gte=1))] = 8192
     on: Literal["here", "ray"] = "here"
 
-    @property
-    def used(self) -> bool:
-        """Whether files are read."""
-        return self != BatchFlags()
+    def is_used(self, texts: Sequence[str], piped: bool) -> bool:
+        """Check whether files are read.
 
-    def check(self, texts: Sequence[str], piped: bool) -> None:
-        """Raise InputError for flags that do not go together."""
-        if not self.used:
-            return
+        Raises:
+            InputError: There are several sources, or flags do not go together.
+        """
+        check_source(texts, piped)
+        if self == BatchFlags():
+            return False
         if not self.input or self.output is None:
-            option = "--output" if self.input else "--input"
             raise InputError(
-                f"{option} is not given; files are read from --input and their parts go to --output"
+                "--input and --output go together: files are read from --input, and "
+                "their parts are written to --output"
             )
         if texts or piped:
             raise InputError("texts and --input are both given; choose one")
-
-
-def parse_maps(hint: Any, tokens: Sequence[Any]) -> tuple[int, ...] | None:
-    """Return the numbers of maps, each A or A:B.
-
-    Raises:
-        ValueError: A text has another form.
-    """
-    numbers: list[int] = []
-    for token in tokens:
-        first, colon, last = token.value.partition(":")
-        stop = last if colon else first
-        if not (first.isdecimal() and stop.isdecimal()):
-            raise ValueError(f"{token.value}: expected a number from 0, or A:B")
-        end = int(stop) + (not colon)
-        if int(first) >= end:
-            raise ValueError(f"{token.value}: there are the maps A to B-1 in A:B")
-        numbers += range(int(first), end)
-    return tuple(numbers) or None
-
-
-def check_source(texts: Sequence[str], piped: bool) -> None:
-    """Raise InputError for texts from both arguments and standard input."""
-    if texts and piped:
-        raise InputError(
-            "texts and - are both given; choose one, or put a text that is - after --"
-        )
+        return True

@@ -4,7 +4,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ from regard.cli.options import (
     LoadFlags,
     Piped,
     PredictFlags,
-    check_source,
+    advise_columns,
     read_predict_options,
 )
 from regard.cli.streams import (
@@ -40,7 +40,7 @@ from regard.extras import how_to_install
 if TYPE_CHECKING:
     from regard.runs.batch_prediction import Worker
     from regard.tasks.options import PredictOptions
-    from regard.tasks.prediction import Prediction, SearchedPrediction
+    from regard.tasks.prediction import GeneratedText, Prediction
     from regard.tasks.run import Run
 
     Embed = Callable[[Sequence[str]], list[dict[str, Any]]]
@@ -86,17 +86,22 @@ def predict(
         piped: The lines of standard input.
     """
     options = read_predict_options(flags)
-    if options.attention and not (json_ or batch.used):
+    if options.attention and not json_ and not batch.input:
         raise InputError(
             "--attention needs --json; `regard show` draws the attention of one text"
         )
-    check_source(texts, piped)
-    batch.check(texts, piped)
-    if batch.used:
-        settings = {**vars(flags), **vars(weights)}
+    if batch.is_used(texts, piped):
         load = partial(load_predictor, run, options, weights)
-        return run_batch("predict", run, batch, settings, load)
+        return run_batch(
+            "predict",
+            run,
+            batch,
+            vars(flags) | vars(weights),
+            load,
+        )
     loaded = load_run(run, options, weights)
+    if not json_ and "attention" in loaded.supports["predict"]:
+        options = replace(options, attention=False)  # lines of text show none
     predictions = iterate_predictions(loaded, texts, options)
     print_predictions(loaded, predictions, options, as_json=json_)
 
@@ -111,19 +116,16 @@ def load_run(
     """
     with pause_collection():
         from regard.runs.load import load
-        from regard.tasks.capabilities import Ensembles, require_capability
+        from regard.tasks.capabilities import require_method
         from regard.training.devices import choose_own_accelerator
 
         choose_own_accelerator()
-        loading: dict[str, Any] = {
-            "allow_missing": weights.allow_missing,
-            "int8": weights.int8,
-        }
-        loaded = load(run, **loading)
+        load = partial(load, allow_missing=weights.allow_missing, int8=weights.int8)
+        loaded = load(run)
         loaded.check_supported("predict", options)
         if weights.with_:
-            partners = [load(partner, **loading) for partner in weights.with_]
-            loaded = require_capability(loaded, Ensembles, run).ensemble(partners)
+            partners = list(map(load, weights.with_))
+            loaded = require_method(loaded, "ensemble", run)(partners)
     return loaded
 
 
@@ -133,14 +135,9 @@ def load_predictor(
     """Load a worker that predicts."""
     loaded = load_run(run, options, weights)
     from regard.runs.batch_prediction import build_predictor
-    from regard.tasks.row_examples import input_columns
+    from regard.tasks.base import input_columns
 
     return build_predictor(loaded, options), input_columns(loaded)
-
-
-def load_worker(load: "Callable[[], Loaded]") -> "Worker":
-    """Load a worker without its columns, in a task of Ray."""
-    return load()[0]
 
 
 def run_batch(
@@ -158,20 +155,21 @@ def run_batch(
     from regard.data.files import list_files
     from regard.data.inputs import RowReader
     from regard.data.rows import MissingColumns
+    from regard.data.tables import choose_columns
     from regard.data.tokens import count_together
     from regard.runs.batch_prediction import Request, begin, run_job, run_on_ray
-    from regard.tasks.row_examples import choose_columns
 
     if flags.on == "ray" and find_spec("ray") is None:
         advice = how_to_install("ray")
         raise InputError(f"--on ray needs ray, which is not installed: {advice}")
     worker, columns = load()
     inputs = [file for path in flags.input for file in list_files(path)]
-    reader = RowReader(choose_columns(columns, flags.columns))
-    chosen = {}
-    for name, value in settings.items():
-        if value not in (None, False, (), ""):
-            chosen[name] = value
+    chosen_columns = columns
+    if flags.columns is not None:
+        chosen_columns = choose_columns(columns, flags.columns)
+    reader = RowReader(chosen_columns)
+    unset = (None, False, (), "")
+    chosen = {name: value for name, value in settings.items() if value not in unset}
     request = Request(
         verb, run, chosen, inputs, reader, flags.part_rows, flags.skip_bad
     )
@@ -179,10 +177,10 @@ def run_batch(
     try:
         job = begin(flags.output, request)
     except MissingColumns as error:
-        names = ",".join(map(str.upper, columns))
-        raise error.with_advice(f"name yours with --columns {names}") from error
+        advise_columns(error, columns)
+        raise
     if flags.on == "ray":
-        totals = run_on_ray(job, partial(load_worker, load))
+        totals = run_on_ray(job, lambda: load()[0])
     else:
         with count_together():
             totals = run_job(job, worker)
@@ -198,32 +196,29 @@ def iterate_predictions(
     Raises:
         InputError: A text is bad; the predictions of the lines before it are yielded.
     """
-    if texts:
-        examples = []
-        for number, text in enumerate(texts, 1):
-            examples.append(run.parse(text, f"text {number}"))
-        yield from zip(examples, run.predict(examples, options), strict=True)
-        return
     from regard.data.tokens import count_together
 
-    def predict_lines(lines: Sequence[str], first: int) -> Iterator[Any]:
+    def predict_chunk(chunk: Sequence[str], first: int, name: str) -> Iterator[Any]:
         examples = []
-        for number, line in enumerate(lines, first):
-            examples.append(run.parse(line, f"{STDIN}:{number}"))
+        for number, text in enumerate(chunk, first):
+            examples.append(run.parse(text, f"{name}{number}"))
         yield from zip(examples, run.predict(examples, options), strict=True)
 
+    if texts:
+        yield from predict_chunk(texts, 1, "text ")
+        return
     first = 1
     # what is sampled must not depend on how fast lines arrive, so each is alone
     limit = 1 if run.samples(options) else CHUNK
     with count_together():
         for lines in iterate_chunks(open_standard_input(), limit):
             try:
-                yield from predict_lines(lines, first)
+                yield from predict_chunk(lines, first, f"{STDIN}:")
             except InputError:
                 # the predictions before the bad line, then its error with its place
                 for number, line in enumerate(lines, first):
                     try:
-                        yield from predict_lines([line], number)
+                        yield from predict_chunk([line], number, f"{STDIN}:")
                     except InputError as error:
                         place = f"{STDIN}:{number}: "
                         reason = str(error).removeprefix(place)
@@ -270,11 +265,11 @@ def print_predictions(
     warn_of_missing(missing, number)
 
 
-def list_ranked(prediction: "Prediction") -> "Sequence[SearchedPrediction]":
+def list_ranked(prediction: "Prediction") -> "Sequence[GeneratedText]":
     """Return a searched prediction and its alternatives, best first; else none."""
-    from regard.tasks.prediction import SearchedPrediction
+    from regard.tasks.prediction import GeneratedText
 
-    if not isinstance(prediction, SearchedPrediction):
+    if not isinstance(prediction, GeneratedText):
         return ()
     return (prediction, *prediction.alternatives)
 
@@ -292,15 +287,15 @@ def chat(run: Path, /, *, flags: PredictFlags = DEFAULTS) -> None:
         raise InputError("--n-best gives several replies, a chat has one; leave it out")
     with pause_collection():
         from regard.runs.load import load
-        from regard.tasks.capabilities import Converses, require_capability
+        from regard.tasks.capabilities import require_method
 
         loaded = load(run)
-        converses = require_capability(loaded, Converses, run)
-        conversation = converses.conversation(options)
+        begin = require_method(loaded, "conversation", run)
+        conversation = begin(options)
     lines = iterate_chunks(open_standard_input(), 1)
     for number, (line,) in enumerate(lines, 1):
         if not line.strip():
-            conversation = converses.conversation(options)
+            conversation = begin(options)
             continue
         place = f"{STDIN}:{number}"
         warn(place, loaded.warnings(line))
@@ -335,70 +330,57 @@ def embed(
         allow_missing: Initialize parameters that the weights lack.
         piped: The lines of standard input.
     """
-    check_source(texts, piped)
-    batch.check(texts, piped)
-    chosen = {"pool": pool, "prompt": prompt}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    loading = {"words": words, "allow_missing": allow_missing}
-    if batch.used:
-        load = partial(load_embedder, run, chosen, **loading)
-        return run_batch("embed", run, batch, chosen | loading, load)
-    loaded, compute = load_embedding(run, chosen, **loading)
+    settings = {
+        "pool": pool,
+        "prompt": prompt,
+        "words": words,
+        "allow_missing": allow_missing,
+    }
+    if batch.is_used(texts, piped):
+        load = partial(load_embedder, run, settings)
+        return run_batch(
+            "embed",
+            run,
+            batch,
+            settings,
+            load,
+        )
+    loaded, compute = load_embedding(run, settings)
     for chunk in iterate_texts(texts):
         for text, vectors in zip(chunk, compute(chunk), strict=True):
             warn(quote(text), loaded.warnings(text))
             say_json({"text": text} | vectors)
 
 
-def load_embedding(
-    run: Path, chosen: Mapping[str, str], *, words: bool, allow_missing: bool
-) -> "tuple[Any, Embed]":
-    """Load a run; return it and what computes its embeddings.
+def load_embedding(run: Path, settings: Mapping[str, Any]) -> "tuple[Any, Embed]":
+    """Load a run; return it and what computes its `vector`s, or `words` with theirs.
 
     Raises:
         InputError: It cannot be loaded, or has no such embeddings.
     """
     with pause_collection():
         from regard.hub.open_run import open_run
+        from regard.tasks.capabilities import require_method
         from regard.training.devices import choose_own_accelerator
 
         choose_own_accelerator()
-        loaded = open_run(run, allow_missing=allow_missing)
-    return loaded, choose_embedding(loaded, run, chosen, words=words)
+        loaded: Any = open_run(run, allow_missing=settings["allow_missing"])
+    if settings["words"]:
+        embed_words = require_method(loaded, "embed_words", run)
+        return loaded, lambda texts: [
+            {"words": text.to_json()} for text in embed_words(texts)
+        ]
+    names = [name for name in ("pool", "prompt") if settings[name] is not None]
+    chosen = {name: settings[name] for name in names}
+    require_method(loaded, "prompts" if "prompt" in chosen else "embed", run)
+    return loaded, lambda texts: [
+        {"vector": vector} for vector in loaded.embed(texts, **chosen).tolist()
+    ]
 
 
-def load_embedder(
-    run: Path, chosen: Mapping[str, str], *, words: bool, allow_missing: bool
-) -> "Loaded":
+def load_embedder(run: Path, settings: Mapping[str, Any]) -> "Loaded":
     """Load a worker that embeds texts."""
-    _, compute = load_embedding(run, chosen, words=words, allow_missing=allow_missing)
+    _, compute = load_embedding(run, settings)
     from regard.runs.batch_prediction import build_embedder
 
     return build_embedder(compute), {"text": "text"}
-
-
-def choose_embedding(
-    run: Any, path: Path, chosen: Mapping[str, str], *, words: bool
-) -> "Embed":
-    """Return what computes the `vector` of texts, or the `words` with theirs.
-
-    Raises:
-        InputError: The run has no such embeddings.
-    """
-    from regard.tasks.capabilities import (
-        EmbedsPrompted,
-        EmbedsTexts,
-        EmbedsWords,
-        require_capability,
-    )
-
-    if words:
-        embeds_words = require_capability(run, EmbedsWords, path)
-        return lambda texts: [
-            {"words": text.to_json()} for text in embeds_words.embed_words(texts)
-        ]
-    kind: Any = EmbedsPrompted if "prompt" in chosen else EmbedsTexts
-    embeds = require_capability(run, kind, path)
-    return lambda texts: [
-        {"vector": vector} for vector in embeds.embed(texts, **chosen).tolist()
-    ]

@@ -39,25 +39,20 @@ def runs(
     """
     from regard.runs import listing
 
-    folders = folders or (Path("runs"),)
-    if len(folders) == 1:
-        records = listing.list_runs(folders[0])
-    else:
-        records = list(map(listing.read_record, folders))
-    records = listing.sort_records(records, sort)
     if len(folders) == 2:
-        differences = listing.compare_runs(folders[0], folders[1])
+        differences = listing.compare_runs(*folders)
         if json_:
-            return say_json(
-                {key: [first, second] for key, first, second in differences}
-            )
+            return say_json({key: values for key, *values in differences})
         if not differences:
             names = " and ".join(map(str, folders))
             raise InputError(f"{names} have the same settings and figures")
-        rows = []
-        for key, first, second in differences:
-            rows.append((key, format_value(first), format_value(second)))
+        rows = [(key, *map(format_value, values)) for key, *values in differences]
         return say(format_columns(("", *map(str, folders)), rows))
+    if len(folders) > 2:
+        records = list(map(listing.read_record, folders))
+    else:
+        records = listing.list_runs(*folders or (Path("runs"),))
+    records = listing.sort_records(records, sort)
     if json_:
         return say_json([record.to_json() for record in records])
     say(format_columns(HEADER, list(map(format_record, records))))
@@ -98,11 +93,9 @@ def info(
         run: Folder of a run. None: the installation.
     """
     if run is not None:
-        tables = []
-        for title, rows in describe_run(run).items():
-            if rows:
-                tables.append(f"{title}\n{format_table(rows)}")
-        return say("\n\n".join(tables))
+        tables = describe_run(run).items()
+        parts = [f"{title}\n{format_table(rows)}" for title, rows in tables if rows]
+        return say("\n\n".join(parts))
     from regard.storage import cache_folder
 
     system = f"{platform.system()} {platform.machine()}"
@@ -126,21 +119,15 @@ def describe_devices() -> dict[str, str]:
     from regard.kernels.libraries import find
     from regard.training.devices import devices, supports_bf16_products
 
-    names, bf16 = list(devices()), list(filter(supports_bf16_products, devices()))
-    if "cuda" in names:
-        cards = range(torch.cuda.device_count())
-        cuda = ", ".join(map(torch.cuda.get_device_name, cards))
-        names[names.index("cuda")] = f"cuda ({cuda})"
+    names, bf16 = ", ".join(devices()), filter(supports_bf16_products, devices())
+    cards = map(torch.cuda.get_device_name, range(torch.cuda.device_count()))
     rows = {
-        "devices": ", ".join(names),
+        "devices": names.replace("cuda", f"cuda ({', '.join(cards)})"),
         "bf16 products": ", ".join(bf16) or "none in hardware",
         "threads": f"{torch.get_num_threads()}, in training 1 for a small model; --set training.threads=N changes it",
     }
-    for title, name in (
-        ("additive scores", "additive"),
-        ("rotary positions", "rotary"),
-    ):
-        kernel = find(name)
+    for title in ("additive scores", "rotary positions"):
+        kernel = find(title.split()[0])
         form = "fused on a CPU, by" if kernel.library else "plain:"
         rows[title] = f"{form} {kernel.description}"
     return rows
@@ -175,18 +162,12 @@ def describe_run(run: Path) -> dict[str, dict[str, Any]]:
     }
     if folder.has(DATA):
         tables["Data"] = {**DataSummary.of_json(folder.read_object(DATA)).parts()}
-    has_result = folder.has(RESULT)
-    tables["Figures"] = {
-        **(folder.read_object(RESULT) if has_result else record.figures)
-    }
+    figures = folder.read_object(RESULT) if folder.has(RESULT) else record.figures
+    tables["Figures"] = {**figures}
     tables["Files"] = {}
-    for file in sorted(run.iterdir()):
-        if file.name[0] != ".":
-            size = file.stat().st_size if file.is_file() else size_of(file)
-            tables["Files"][file.name] = f"{size:,} bytes"
+    for file in sorted(run.glob("[!.]*")):
+        size = file.stat().st_size if file.is_file() else size_of(file)
+        tables["Files"][file.name] = f"{size:,} bytes"
     if folder.has(ENVIRONMENT):
-        environment = folder.read_object(ENVIRONMENT).items()
-        tables["Environment"] = {
-            name: value for name, value in environment if value not in ([], {})
-        }
+        tables["Environment"] = folder.read_object(ENVIRONMENT)
     return tables

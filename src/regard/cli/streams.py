@@ -1,16 +1,26 @@
 """The standard streams of a command: what it prints, and the texts that it reads."""
 
 import codecs
+import errno
 import gc
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import BufferedReader
 from typing import Any, TextIO, cast
 
-from regard.errors import InputError, OutputClosed, RunError
+from cyclopts import (
+    CycloptsError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+
+from regard.errors import InputError, OutputClosed, RunError, quote
+from regard.extras import EXTRAS, how_to_install
 
 STDIN = "standard input"
 CHUNK = 256
@@ -106,21 +116,19 @@ def format_table(rows: Mapping[str, object]) -> str:
 
 def format_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return cells in columns below their headings."""
-    columns = zip(header, *rows, strict=True)
-    widths = [max(map(len, column)) for column in columns]
-    lines = []
-    for row in (header, *rows):
-        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    lines = [""] * (1 + len(rows))
+    for column in zip(header, *rows, strict=True):
+        width = max(map(len, column))
+        for index, cell in enumerate(column):
+            lines[index] += f"{cell:{width}}  "
+    return "\n".join(map(str.rstrip, lines))
 
 
 def format_value(value: object) -> str:
     """Return a value in a cell."""
     if not isinstance(value, float):
         return str(value)
-    is_long = value.is_integer() or abs(value) >= 1000
-    return f"{value:,.0f}" if is_long else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def warn(place: str, warnings: Iterable[str]) -> None:
@@ -181,7 +189,7 @@ def iterate_chunks(
         InputError: A line is longer than `max_line` characters or not text; the lines
             before it are yielded first.
     """
-    from regard.data.files import DEFAULT_LIMITS
+    from regard.data.files import DEFAULT_LIMITS, decode_line
 
     max_line = max_line or DEFAULT_LIMITS.max_line
     count, remainder, ended = 0, b"", False
@@ -193,45 +201,93 @@ def iterate_chunks(
         if remainder and (ended or len(remainder) > 4 * max_line):
             lines, remainder = [*lines, remainder], b""
         ready: list[str] = []
-        for line in lines:
-            count += 1
-            try:
-                text = decode_line(line.removesuffix(b"\r"), count, max_line)
-            except InputError:
-                if ready:
+        try:
+            for line in lines:
+                count += 1
+                place, text = f"{STDIN}:{count}", ""
+                is_long = len(line) > 4 * max_line + 1
+                if not is_long:
+                    line = line.removesuffix(b"\r")
+                    text = decode_line(line, place, 0, count == 1)
+                if is_long or len(text) > max_line:
+                    raise InputError(
+                        f"{place}: line longer than {max_line} characters; split it"
+                    )
+                ready.append(text)
+                if len(ready) == limit:
                     yield ready
-                raise
-            ready.append(text)
-            if len(ready) == limit:
+                    ready = []
+        except InputError:
+            if ready:
                 yield ready
-                ready = []
+            raise
         if ready:
             yield ready
-
-
-def decode_line(line: bytes, number: int, max_line: int) -> str:
-    """Return the text of a line of standard input.
-
-    Raises:
-        InputError: It is too long, or not UTF-8.
-    """
-    place = f"{STDIN}:{number}"
-    too_long = InputError(f"{place}: line longer than {max_line} characters; split it")
-    if len(line) > 4 * max_line:
-        raise too_long
-    if b"\0" in line:
-        offset = line.index(0)
-        raise InputError(f"{place}: NUL byte at byte {offset}; expected UTF-8 text")
-    try:
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        byte = f"byte 0x{line[error.start]:02x} at byte {error.start} of the line"
-        raise InputError(f"{place}: {byte} is not UTF-8; convert the text") from error
-    if len(text) > max_line:
-        raise too_long
-    return text
 
 
 def iterate_texts(texts: Sequence[str]) -> Iterable[Sequence[str]]:
     """Return the texts, or else those of standard input in chunks."""
     return [texts] if texts else iterate_chunks(open_standard_input())
+
+
+ALLOCATION = ("can't allocate memory", "not enough memory", "out of memory")
+"""Phrases of PyTorch's untyped errors of a failed allocation."""
+SETTING = re.compile(r"[a-z_]+(\.\w+)*=.*", re.DOTALL)
+
+
+def explain(error: BaseException) -> tuple[str, int]:
+    """Return the message, without a name in front, and the exit code.
+
+    1 failed, 2 bad usage, 130 interrupted.
+    """
+    text = one_line(str(error))
+    match error:
+        case InputError() | RunError():
+            return str(error), error.exit_code
+        case CycloptsError():
+            return explain_usage(error), 2
+        case FloatingPointError():
+            return str(error), 1
+        case KeyboardInterrupt():
+            return "interrupted", 130
+        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] in EXTRAS:
+            package = name.split(".")[0]
+            advice = how_to_install(package)
+            return f"this needs {package}, which is not installed: {advice}", 2
+        case ImportError():
+            advice = "install it again, see `regard info`"
+            return f"a package cannot be imported ({text}); {advice}", 1
+        case OSError(errno=errno.ENAMETOOLONG):
+            path = str(error.filename)[:80]
+            advice = "the path is too long for this file system; choose a shorter one"
+            return f"{path}...: {advice}", 2
+    is_allocation = any(phrase in text for phrase in ALLOCATION)
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and is_allocation
+    ):
+        return (
+            f"out of memory ({text[:200]}); use smaller batches (train: --set "
+            "training.batch_tokens=...), a smaller --beam or shorter texts",
+            1,
+        )
+    description = f"{type(error).__name__}: {text[:500]}".removesuffix(": ")
+    return f"unexpected {description}; run again with --debug to see where", 1
+
+
+def explain_usage(error: CycloptsError) -> str:
+    """Return the message of a command line that does not fit its command."""
+    error.verbose = False
+    command = " ".join(("regard", *(error.command_chain or ())))
+    message = one_line(str(error)).removesuffix(".")
+    if isinstance(error, UnusedCliTokensError):
+        tokens = list(error.unused_tokens or ())
+        if command == "regard train" and SETTING.fullmatch(tokens[0]):
+            setting = shlex.quote(tokens[0])
+            return f"{setting}: a setting needs --set; did you mean --set {setting}?"
+        message = (
+            f"{command}: too many arguments: {', '.join(map(quote, tokens))}; put a "
+            "text with blanks in quotes"
+        )
+    elif isinstance(error, UnknownOptionError):
+        message += "; a text that begins with - goes after --"
+    return f"{message}; see `{command} --help`"

@@ -5,7 +5,7 @@ import logging
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -14,7 +14,7 @@ from regard.errors import InputError
 from regard.storage.cache_folder import VARIABLE
 
 if TYPE_CHECKING:
-    from regard.tasks.task import RunConfig
+    from regard.tasks.run import RunConfig
 
 CONFIG = "config.yaml"
 log = logging.getLogger("regard")
@@ -159,22 +159,3 @@ def schema() -> None:
     from regard.runs.run_file import make_schema
 
     say(json.dumps(make_schema(), indent=1))
-
-
-def completion(
-    shell: Literal["bash", "zsh", "fish"],
-    /,
-) -> None:
-    """Print the completion of commands for a shell.
-
-    - `regard completion bash > ~/.local/share/bash-completion/completions/regard`
-    - `regard completion zsh > ~/.zfunc/_regard`, with `~/.zfunc` in `fpath`
-    - `regard completion fish > ~/.config/fish/completions/regard.fish`
-
-    Args:
-        shell: Your shell.
-    """
-    from regard.cli.main import application
-
-    script = application().generate_completion(prog_name="regard", shell=shell)
-    say(script.removesuffix("\n"))

@@ -39,10 +39,7 @@ COMPRESSED = (".gz", ".zst")
 def compression(path: object) -> str:
     """Return the ending of a compressed file's name, or nothing."""
     name = str(path).lower()
-    for ending in COMPRESSED:
-        if name.endswith(ending):
-            return ending
-    return ""
+    return next((ending for ending in COMPRESSED if name.endswith(ending)), "")
 
 
 def suffix(path: str | Path) -> str:
@@ -74,9 +71,8 @@ def detect_text_table(value: Any) -> str:
         `tsv` if all lines have equally many tabs, `csv` if names between commas stand
         above lines with as many commas; else nothing.
     """
-    if not isinstance(value, str | Path) or suffix(value) not in TEXTS:
-        return ""
-    if not os.path.isfile(value):  # a pipe is read once
+    is_text = isinstance(value, str | Path) and suffix(value) in TEXTS
+    if not is_text or not os.path.isfile(value):  # a pipe is read once
         return ""
     lines = read_first_lines(value)
     if len(lines) < 2 or not all(map(str.strip, lines)):
@@ -84,12 +80,9 @@ def detect_text_table(value: Any) -> str:
     if lines[0].count("\t") and len({line.count("\t") for line in lines}) == 1:
         return "tsv"
     names = lines[0].split(",")
-    if len(names) < 2:
-        return ""
-    if not all(COLUMN_NAME.fullmatch(name.strip()) for name in names):
-        return ""
-    has_columns = all(line.count(",") >= len(names) - 1 for line in lines[1:])
-    return "csv" if has_columns else ""
+    has_names = all(COLUMN_NAME.fullmatch(name.strip()) for name in names)
+    has_columns = all(line.count(",") >= len(names) - 1 for line in lines)
+    return "csv" if len(names) > 1 and has_names and has_columns else ""
 
 
 def read_first_lines(path: str | Path) -> list[str]:

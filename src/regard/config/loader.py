@@ -22,6 +22,7 @@ from regard.errors import InputError
 STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
 FILES_KEY = "train"
 """The key whose value, from an option, lets a dataclass recognize its own data."""
+NOTHING = Node(None, "", "", 0)
 FAILED = object()
 """The value of a part whose problems are listed already."""
 EXPECTED = {
@@ -68,22 +69,19 @@ class Renames:
         """Replace former names in a tree, with a warning for each."""
         for key, names in self.values.items():
             node = root.value.get(key)
-            if node is None or not isinstance(node.value, str):
-                continue
-            name = names.get(node.value)
-            if name is not None:
+            if node is not None and node.text in names:
+                name = names[node.text]
                 root.value[key] = replace(node, value=name, text=name)
-                place = f"{node.file}:{node.line}" if node.line else node.file
-                former = f"{key} {node.value}"
-                log.warning("%s: %s is now named %s; change it", place, former, name)
+                message = f"{node.text} is now named {name}; change it"
+                problem = Problem(node.file, node.line, key, message)
+                log.warning("%s", problem)
         for path, value in self.retired.items():
             *parents, key = path.split(".")
-            entries = root.value
+            holder = root
             for parent in parents:
-                holder = entries.get(parent)
-                entries = {} if holder is None else holder.value
-                if not isinstance(entries, dict):
-                    entries = {}
+                entries = holder.value if isinstance(holder.value, dict) else {}
+                holder = entries.get(parent, NOTHING)
+            entries = holder.value if isinstance(holder.value, dict) else {}
             if key in entries and entries[key].plain() == value:
                 del entries[key]
 
@@ -119,8 +117,8 @@ def load(
     builder = Builder(problems)
     value = builder.build(schema, root, "")
     if problems:
-        in_order = sorted(problems, key=lambda item: item.line or 1 << 30)
-        raise InputError("\n".join(map(str, in_order)))
+        problems.sort(key=lambda item: item.line or 1 << 30)
+        raise InputError("\n".join(map(str, problems)))
     for line in builder.notes:
         note(line)
     return value
@@ -156,26 +154,36 @@ class Builder:
         sections = [choice for choice in choices if is_section(choice)]
         if sections and isinstance(node.value, dict):
             return self.build_section(sections, node, path)
-        inner = strip_annotation(annotation)
-        arguments = get_args(inner)
-        if isinstance(node.value, list) and arguments and is_section(arguments[0]):
-            items = []
-            for index, item in enumerate(node.value):
-                items.append(self.build(arguments[0], item, f"{path}[{index}]"))
-            if FAILED in items:
-                return FAILED
-            return items if get_origin(inner) is list else tuple(items)
+        arguments = get_args(strip_annotation(annotation))
+        if isinstance(node.value, list) and any(map(is_section, arguments[:1])):
+            items = [
+                self.build(arguments[0], item, f"{path}[{index}]")
+                for index, item in enumerate(node.value)
+            ]
+            return FAILED if FAILED in items else tuple(items)
         if not sections:
             return self.build_plain(annotation, node, path)
         plain_types = tuple(choice for choice in choices if choice not in sections)
         if plain_types:
             union = Union[plain_types]  # noqa: UP007
-            return self.build_plain(union, node, path, " or a mapping")
+            return self.build_plain(
+                union,
+                node,
+                path,
+                " or a mapping",
+            )
         return self.fail(node, path, f"got {node.describe()}, expected a mapping")
 
     def fail(self, node: Node, path: str, message: str) -> Any:
         """Report a problem at a node."""
-        self.problems.append(Problem(node.file, node.line, path, message))
+        self.problems.append(
+            Problem(
+                node.file,
+                node.line,
+                path,
+                message,
+            )
+        )
         return FAILED
 
     def build_plain(
@@ -183,31 +191,24 @@ class Builder:
     ) -> Any:
         """Check as JSON: there pydantic's strict rules accept a list as a tuple."""
         adapter = make_adapter(annotation)
-        try:
-            return adapter.validate_json(json.dumps(node.plain()))
-        except pydantic.ValidationError as error:
-            errors: Any = error.errors()
-        if not node.line:  # a number of an option where text is expected
+        errors: list[Any] = []
+        # a number of an option may be meant as text
+        for as_text in (False, True)[: 1 if node.line else 2]:
             try:
-                as_text = json.dumps(node.plain(numbers_as_text=True))
-                return adapter.validate_json(as_text)
-            except pydantic.ValidationError:
-                pass
+                value = node.plain(numbers_as_text=as_text)
+                return adapter.validate_json(json.dumps(value))
+            except pydantic.ValidationError as error:
+                errors = errors or error.errors()
         expected = describe_errors(errors) + alternative
         if not node.line and "a list" in expected:
             expected += f", as --set '{path}=[A, B]'"
         elif not node.line and isinstance(node.value, dict) and "text" in expected:
             expected += f"; quote it: {yaml_tree.format_setting(path, node.text)}"
         message = f"got {node.describe()}, expected {expected}"
-        part: Any = node
-        for step in errors[0]["loc"]:
-            is_index = isinstance(part.value, list) and step in range(len(part.value))
-            if not is_index and not (
-                isinstance(part.value, dict) and step in part.value
-            ):
-                break
-            part = part.value[step]
-        return self.fail(replace(node, line=part.line), path, message)
+        index = next(iter(errors[0]["loc"]), None)
+        if isinstance(node.value, list) and isinstance(index, int):
+            node = replace(node, line=node.value[min(index, len(node.value) - 1)].line)
+        return self.fail(node, path, message)
 
     def build_section(self, sections: list[Any], node: Node, path: str) -> Any:
         """Return the dataclass that a mapping names, with its fields."""
@@ -216,34 +217,44 @@ class Builder:
             return FAILED
         hints = get_field_types(section)
         count = len(self.problems)
-        entries = self.select_entries(section, node, key, path)
+        entries = self.select_entries(
+            section,
+            node,
+            key,
+            path,
+        )
         for name, entry in entries.items():
             if name not in hints:
                 advice = f"unknown key; {advise_key(name, hints, entries)}"
                 self.fail(entry, join(path, name), advice)
         values = {}
         for item in dataclasses.fields(section):
-            place = join(path, item.name)
-            if item.name in entries:
-                entry = entries[item.name]
-                value = self.build(hints[item.name], entry, place)
-                if value is FAILED and item.name == FILES_KEY and not entry.line:
+            name = item.name
+            place = join(path, name)
+            entry = entries.get(name)
+            if entry is not None:
+                values[name] = self.build(hints[name], entry, place)
+                if values[name] is FAILED and name == FILES_KEY and not entry.line:
                     self.advise_kind(sections, entry)
-                values[item.name] = value
-            elif item.init and item.default is item.default_factory is MISSING:
-                has_options = any(not entry.line for entry in node.value.values())
-                if has_options and node.line:
+            elif item.default is item.default_factory is MISSING:
+                if not all(entry.line for entry in node.value.values()):
                     node = replace(node, file=f"--set {place}", line=0)
-                self.fail(
-                    node, place, "missing; set it in the file, or with --set KEY=VALUE"
-                )
+                advice = "missing; set it in the file, or with --set KEY=VALUE"
+                self.fail(node, place, advice)
         if len(self.problems) > count:
             return FAILED
         try:
             return section(**values)
         except (ValueError, TypeError) as error:  # a rule between fields
             message = " ".join(str(error).split())
-            self.problems.append(locate_rule(node, path, entries, message))
+            self.problems.append(
+                locate_rule(
+                    node,
+                    path,
+                    entries,
+                    message,
+                )
+            )
             return FAILED
 
     def choose(
@@ -263,19 +274,17 @@ class Builder:
             key, names = find_discriminator(sections)
             node = switch_kind(node, key, names)
         entry = node.value.get(key)
-        place = join(path, key)
-        listed = ", ".join(names)
+        if entry is not None and isinstance(entry.value, str) and entry.value in names:
+            if isinstance(first, Discriminated):
+                return first.choose(entry.value), key, node
+            return names[entry.value], key, node
+        message = f"expected one of {', '.join(names)}"
         if entry is None:
-            self.fail(node, place, f"missing; expected one of {listed}")
-        elif not isinstance(entry.value, str) or entry.value not in names:
-            message = f"got {entry.describe()}, expected one of {listed}"
+            self.fail(node, join(path, key), f"missing; {message}")
+        else:
             advice = suggest(str(entry.value), list(names))
             message += f"; {advice}" if advice.startswith("did") else ""
-            self.fail(entry, place, message)
-        elif isinstance(first, Discriminated):
-            return first.choose(entry.value), key, node
-        else:
-            return names[entry.value], key, node
+            self.fail(entry, join(path, key), f"got {entry.describe()}, {message}")
         return None, key, node
 
     def select_entries(
@@ -287,25 +296,23 @@ class Builder:
         out that it lacks, that do not fit it, or that describe the file's own data (its
         `describing`).
         """
-        entries = dict(node.value)
         hints = get_field_types(section)
-        ignored = []
-        former = entries[key].replaced if key in entries else None
-        if former is None or former.value == entries[key].value:
-            return entries
+        kind = node.value.get(key)
+        if not kind or not kind.replaced or kind.replaced.value == kind.value:
+            return node.value
         describing = getattr(section, "describing", ())
+        entries = {}
+        ignored = []
         for name, entry in node.value.items():
-            if not entry.line:
-                continue
             hint = hints.get(name)
             fits = hint and Builder([]).build(hint, entry, "") is not FAILED
-            if name in describing or not fits:
-                del entries[name]
-            if name not in describing and not fits:
+            if not entry.line or (fits and name not in describing):
+                entries[name] = entry
+            elif name not in describing:
                 ignored.append(name)
         if ignored:
             self.notes.append(
-                f"{join(path, key)} is {entries[key].value}, which has no "
+                f"{join(path, key)} is {kind.value}, which has no "
                 f"{' and no '.join(ignored)}: what {Path(node.file).name} sets there "
                 "is ignored"
             )
@@ -334,8 +341,7 @@ def make_adapter(annotation: Any) -> Any:
 def get_field_types(section: Any) -> dict[str, Any]:
     """Return the annotations of a dataclass's fields."""
     hints = get_type_hints(section, include_extras=True)
-    fields = [item for item in dataclasses.fields(section) if item.init]
-    return {item.name: hints[item.name] for item in fields}
+    return {item.name: hints[item.name] for item in dataclasses.fields(section)}
 
 
 def strip_annotation(annotation: Any) -> Any:
@@ -351,10 +357,7 @@ def list_alternatives(annotation: Any) -> list[Any]:
     inner = strip_annotation(annotation)
     if get_origin(inner) not in (Union, types.UnionType):
         return [inner if is_section(inner) else annotation]
-    alternatives = []
-    for member in get_args(inner):
-        alternatives += list_alternatives(member)
-    return alternatives
+    return [choice for item in get_args(inner) for choice in list_alternatives(item)]
 
 
 def is_section(annotation: Any) -> bool:
@@ -367,13 +370,11 @@ def find_discriminator(sections: Sequence[Any]) -> tuple[str, dict[str, Any]]:
     """Return the key that tells dataclasses apart, and the dataclass of each value."""
     for key in get_field_types(sections[0]):
         names: dict[str, Any] = {}
-        count = 0
         for section in sections:
             kind = strip_annotation(get_field_types(section).get(key))
-            values = get_args(kind) if get_origin(kind) is Literal else ()
-            names.update(dict.fromkeys(values, section))
-            count += len(values) or len(sections)
-        if len(names) == count:
+            if get_origin(kind) is Literal:
+                names |= dict.fromkeys(get_args(kind), section)
+        if {*names.values()} == {*sections}:
             return key, names
     listed = ", ".join(section.__name__ for section in sections)
     raise TypeError(f"{listed}: a union without a Literal field of different values")
@@ -394,26 +395,30 @@ def switch_kind(node: Node, key: str, names: Mapping[str, Any]) -> Node:
     if section is None or (generates and isinstance(files.value, int)):
         return node
     value = files.plain(numbers_as_text=True)
-    for name in (entry.value, *names):
-        if recognizes(names[name], value):
-            if name == entry.value:
-                return node
-            switched = Node(name, name, files.file, 0, entry)
-            return replace(node, value=node.value | {key: switched})
-    return node
+    kinds = (name for name in (entry.value, *names) if recognizes(names[name], value))
+    name = next(kinds, entry.value)
+    if name == entry.value:
+        return node
+    switched = Node(
+        name,
+        name,
+        files.file,
+        0,
+        entry,
+    )
+    return replace(node, value=node.value | {key: switched})
 
 
 def advise_key(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> str:
     """Return which key an unknown one could be, also one of a section below."""
     paths = []
     for name, hint in hints.items():
-        keys: list[str] = []
+        keys = set()
         for choice in list_alternatives(hint):
             if is_section(choice) and not isinstance(choice, Discriminated):
-                keys += get_field_types(choice)
-        entry = entries.get(name)
-        if entry is not None and isinstance(entry.value, dict):
-            keys += entry.value
+                keys.update(get_field_types(choice))
+        if name in entries and isinstance(entries[name].value, dict):
+            keys.update(entries[name].value)
         if key in keys:
             paths.append(repr(join(name, key)))
     return f"did you mean {' or '.join(paths)}?" if paths else suggest(key, list(hints))
@@ -439,9 +444,19 @@ def locate_rule(
             inner = entry.value.items()
             options += [join(place, key) for key, item in inner if not item.line]
     if not options or not node.line:
-        return Problem(node.file, node.line, path, message)
+        return Problem(
+            node.file,
+            node.line,
+            path,
+            message,
+        )
     options = [option for option in options if option in message] or options
-    return Problem(f"--set {' and '.join(options)}", 0, "", message)
+    return Problem(
+        f"--set {' and '.join(options)}",
+        0,
+        "",
+        message,
+    )
 
 
 def describe_errors(errors: Sequence[Any]) -> str:

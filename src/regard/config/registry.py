@@ -47,20 +47,22 @@ class Registry(Mapping[str, Any]):
         module, _, attribute = location.partition(":")
         return getattr(import_module(f"{self.package}.{module}"), attribute)
 
+    def build(self, config: Any, *sizes: Any) -> Any:
+        """Build the part named in a configuration, with fresh weights."""
+        return self[config.name](*sizes, config)
+
     def _load_plugin(self, name: str) -> Any:
         points = self.plugins[name]
+        part = f"{self.group} {name!r}"
+        packages = name_packages(points)
         if len(points) > 1:
-            raise InputError(
-                f"{name_packages(points)} both add {self.group} {name!r}; uninstall "
-                "one of them"
-            )
+            raise InputError(f"{packages} both add {part}; uninstall one of them")
         try:
             return points[0].load()
         except Exception as error:
             raise InputError(
-                f"{name_packages(points)}: {self.group} {name!r} cannot be imported "
-                f"from {points[0].value} ({type(error).__name__}: {error}); repair or "
-                "uninstall the package"
+                f"{packages}: {part} cannot be imported from {points[0].value} "
+                f"({type(error).__name__}: {error}); repair or uninstall the package"
             ) from error
 
     def __contains__(self, name: object) -> bool:
@@ -76,31 +78,27 @@ class Registry(Mapping[str, Any]):
 
 def find_plugins(group: str) -> dict[str, list[EntryPoint]]:
     """Return the entry points of a group by name; several packages may give one."""
-    plugins: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=group):
-        plugins.setdefault(point.name, []).append(point)
-    return plugins
+    points = entry_points(group=group)
+    return {name: [*points.select(name=name)] for name in points.names}
 
 
 def name_packages(points: Iterable[EntryPoint]) -> str:
     """Return the packages that entry points belong to, with their versions."""
-    distributions = [point.dist for point in points if point.dist is not None]
-    return " and ".join(
-        sorted(f"{package.name} {package.version}" for package in distributions)
-    )
+    packages = (point.dist for point in points if point.dist is not None)
+    return " and ".join(sorted(f"{item.name} {item.version}" for item in packages))
 
 
 def find_packages(names: Iterable[str]) -> list[str]:
     """Return the packages, with versions, that add a part under one of these names."""
-    names = set(names)
+    names = {*names}
     points = entry_points()
-    packages = set()
-    for group in points.groups:
-        if not group.startswith("regard."):
-            continue
-        for point in points.select(group=group):
-            if point.name in names:
-                packages.add(name_packages([point]))
+    groups = [group for group in points.groups if group.startswith("regard.")]
+    packages = {
+        name_packages([point])
+        for group in groups
+        for point in points.select(group=group)
+        if point.name in names
+    }
     return sorted(packages)
 
 
@@ -151,7 +149,7 @@ class Discriminated:
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        choices = {}
-        for name in self.registry:
-            choices[name] = handler.generate_schema(self.choose(name))
+        choices = {
+            name: handler.generate_schema(self.choose(name)) for name in self.registry
+        }
         return core_schema.tagged_union_schema(choices, self.key)

@@ -3,22 +3,26 @@
 Settings of the command line are put on top of the tree.
 """
 
-import dataclasses
 import difflib
+import errno
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic_core import to_jsonable_python
 
 from regard.errors import InputError
 
 MAXIMUM_BYTES = 1 << 20
 """The largest run file: a page of text, so more is another kind of file."""
+LONGEST_NUMBER = 1000
+"""The digits of a number; what has more is text."""
 PREFIX = "tag:yaml.org,2002:"
 SCALARS = {
     "null": r"(?:~|null|Null|NULL|)$",
@@ -48,15 +52,13 @@ class Node:
 
     def plain(self, *, numbers_as_text: bool = False) -> Any:
         """Return the value without lines; on request every number as its text."""
-        if isinstance(self.value, dict):
-            return {
-                key: node.plain(numbers_as_text=numbers_as_text)
-                for key, node in self.value.items()
-            }
-        if isinstance(self.value, list):
-            return [node.plain(numbers_as_text=numbers_as_text) for node in self.value]
-        is_number = type(self.value) in (int, float)
-        return self.text if numbers_as_text and is_number else self.value
+        value = self.value
+        convert = partial(Node.plain, numbers_as_text=numbers_as_text)
+        if isinstance(value, dict):
+            return {key: convert(node) for key, node in value.items()}
+        if isinstance(value, list):
+            return list(map(convert, value))
+        return self.text if numbers_as_text and type(value) in (int, float) else value
 
     def describe(self) -> str:
         """Return the value as in the file, shortened, with text in quotes."""
@@ -100,13 +102,11 @@ class Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()
-        problem = ""
-        if event.anchor:
-            problem = "anchors (&) and aliases (*) are not read here"
-        elif event.tag not in (None, "!"):
-            problem = "tags (!) are not read here"
-        if problem:
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        if event.anchor or event.tag not in (None, "!"):
+            raise yaml.MarkedYAMLError(
+                problem="anchors (&) and aliases (*) and tags (!) are not read here",
+                problem_mark=event.start_mark,
+            )
         return super().compose_node(parent, index)
 
 
@@ -123,12 +123,10 @@ def read(path: Path) -> tuple[Node, list[Problem]]:
     try:
         with path.open("rb") as file:
             data = file.read(MAXIMUM_BYTES + 1)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file; expected a YAML file") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path}: is a directory; expected a YAML file") from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        reasons = {errno.ENOENT: "no such file", errno.EISDIR: "is a directory"}
+        reason = reasons.get(error.errno or 0, f"cannot be read ({error.strerror})")
+        raise InputError(f"{path}: {reason}; expected a YAML file") from error
     if len(data) > MAXIMUM_BYTES:
         raise InputError(
             f"{path}: larger than {MAXIMUM_BYTES} bytes; expected a short YAML file"
@@ -156,23 +154,26 @@ def parse(
     try:
         root = yaml.compose(text, Loader=Loader)
         if root is None:
-            return Node(None, "", file, int(has_lines)), []
+            return Node(
+                None,
+                "",
+                file,
+                int(has_lines),
+            ), []
         return converter.convert(root, converter.line_of(root), ""), converter.problems
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        message = f"character {error.character:#04x} is not allowed"
-        cause: Exception = error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = 1 if mark is None else mark.line + 1
-        message = " ".join((error.problem or "cannot be read").split())
+    except yaml.YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
+        message = " ".join(str(getattr(error, "problem", error)).split())
+        if isinstance(error, yaml.reader.ReaderError):
+            line = text.count("\n", 0, error.position) + 1
+            message = f"character {error.character:#04x} is not allowed"
         if "\\t" in message:
             message = "a tab; indent with spaces"
-        cause = error
+        location = f"{file}:{line}" if has_lines else file
+        raise InputError(f"{location}: not valid YAML: {message}") from error
     except RecursionError as error:
         raise InputError(f"{file}: nested too deeply") from error
-    location = f"{file}:{line}" if has_lines else file
-    raise InputError(f"{location}: not valid YAML: {message}") from cause
 
 
 class Converter:
@@ -198,38 +199,45 @@ class Converter:
         if isinstance(node, yaml.MappingNode):
             value = self.convert_mapping(node, path)
         elif isinstance(node, yaml.SequenceNode):
-            value = []
-            for index, item in enumerate(node.value):
-                place = f"{path}[{index}]"
-                value.append(self.convert(item, self.line_of(item), place))
+            value = [
+                self.convert(item, self.line_of(item), f"{path}[{index}]")
+                for index, item in enumerate(node.value)
+            ]
         else:
-            try:
-                value = _convert_scalar(node.tag.removeprefix(PREFIX), node.value)
-            except ValueError:
-                message = f"a number of {len(node.value)} digits is too long"
-                self.problems.append(Problem(self.file, line, path, message))
-                value = None
-            return Node(value, node.value, self.file, line)
-        return Node(value, "", self.file, line)
+            value = _convert_scalar(node.tag.removeprefix(PREFIX), node.value)
+        text = node.value if isinstance(node, yaml.ScalarNode) else ""
+        return Node(
+            value,
+            text,
+            self.file,
+            line,
+        )
 
     def convert_mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Node]:
         """Return the entries of a mapping by their keys, which are different texts."""
         entries: dict[str, Node] = {}
         for key, value in node.value:
             line = self.line_of(key)
-            name = key.value
             place = path
-            if isinstance(key, yaml.ScalarNode) and key.tag == PREFIX + "str":
-                place = join(path, name)
-                if name not in entries:
-                    entries[name] = self.convert(value, line, place)
-                    continue
-                first = entries[name].line
+            if key.tag != PREFIX + "str":
+                name = key.value if isinstance(key, yaml.ScalarNode) else "a list"
+                message = f"key {name!r} is not text; quote it"
+            elif key.value in entries:
+                place = join(path, key.value)
+                first = entries[key.value].line
                 message = f"given twice, first on line {first}; keep one of them"
             else:
-                name = name if isinstance(key, yaml.ScalarNode) else "a list"
-                message = f"key {name!r} is not text; quote it"
-            self.problems.append(Problem(self.file, line, place, message))
+                child = self.convert(value, line, join(path, key.value))
+                entries[key.value] = child
+                continue
+            self.problems.append(
+                Problem(
+                    self.file,
+                    line,
+                    place,
+                    message,
+                )
+            )
         return entries
 
 
@@ -239,11 +247,10 @@ def _convert_scalar(tag: str, text: str) -> Any:
             return None
         case "bool":
             return text.lower() == "true"
-        case "int":
+        case "int" if len(text) < LONGEST_NUMBER:
             return int(text)
         case "float":
-            is_word = text[-1].isalpha()
-            return float(text.replace(".", "") if is_word else text)
+            return float(text.replace(".", "") if text[-1].isalpha() else text)
         case _:
             return text
 
@@ -256,28 +263,61 @@ def apply_setting(root: Node, setting: str) -> list[Problem]:
     keys = path.split(".")
     if not equals or not all(keys):
         message = "expected key=value or key.sub=value"
-        return [Problem(f"--set {setting}", 0, "", message)]
-    node = Node(text, text, option, 0)
+        return [
+            Problem(
+                f"--set {setting}",
+                0,
+                "",
+                message,
+            )
+        ]
+    node = Node(
+        text,
+        text,
+        option,
+        0,
+    )
     problems: list[Problem] = []
     if not _is_plain_text(text):
         try:
             node, problems = parse(text, option, has_lines=False)
         except InputError as error:
+            advice = f"""quote the value: --set "{path}='{text}'\""""
+            if text.startswith(("[", "{")):
+                pattern = "[A, B]" if text[0] == "[" else "{key: A}"
+                advice = f"quote it for the shell: --set '{path}={pattern}'"
             message = str(error).removeprefix(f"{option}: ")
-            message = f"{message}; {_advise_quotes(path, text)}"
-            return [Problem(option, 0, "", message)]
+            return [
+                Problem(
+                    option,
+                    0,
+                    "",
+                    f"{message}; {advice}",
+                )
+            ]
     *parents, last = keys
     entries = root.value
     for key in parents:
         if key not in entries or entries[key].value is None:
-            entries[key] = Node({}, "", option, 0)
+            entries[key] = Node(
+                {},
+                "",
+                option,
+                0,
+            )
         entries = entries[key].value
         if not isinstance(entries, dict):
             message = f"{key} is not a mapping, so nothing can be set inside it"
-            return [Problem(option, 0, path, message)]
+            return [
+                Problem(
+                    option,
+                    0,
+                    path,
+                    message,
+                )
+            ]
     former = entries.get(last)
-    if former is not None and not former.line:
-        former = former.replaced
+    former = former.replaced if former and not former.line else former
     entries[last] = replace(node, text=node.text or text, replaced=former)
     return problems
 
@@ -293,13 +333,6 @@ def _is_plain_text(text: str) -> bool:
     if text.startswith("#"):
         return True
     return " #" in text and text[0] not in "[{'\""
-
-
-def _advise_quotes(path: str, text: str) -> str:
-    if text.startswith(("[", "{")):
-        pattern = "[A, B]" if text[0] == "[" else "{key: A}"
-        return f"quote it for the shell: --set '{path}={pattern}'"
-    return f"""quote the value: --set "{path}='{text}'\""""
 
 
 def format_setting(path: str, value: "str | int | Sequence[str | int]") -> str:
@@ -327,7 +360,12 @@ def join(path: str, key: str) -> str:
 
 def suggest(word: str, names: Sequence[str]) -> str:
     """Return the advice that ends a message about an unknown name."""
-    matches = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(
+        word,
+        names,
+        n=1,
+        cutoff=0.5,
+    )
     if matches:
         return f"did you mean {matches[0]!r}?"
     return f"expected one of {', '.join(map(repr, names))}"
@@ -343,8 +381,7 @@ class Dumper(yaml.SafeDumper):
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     # In other quotes a line break of any sort comes back as a space or a newline.
     needs_escapes = len(text.splitlines()) > 1 or text != text.strip()
-    style = '"' if needs_escapes else None
-    return dumper.represent_scalar(PREFIX + "str", text, style)
+    return dumper.represent_scalar(PREFIX + "str", text, '"' if needs_escapes else None)
 
 
 add_scalar_rules(Dumper)
@@ -354,19 +391,9 @@ Dumper.add_representer(str, _represent_text)
 def dump(value: Any) -> str:
     """Return a dataclass as YAML that is read as an equal value."""
     return yaml.dump(
-        plain(value), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1 << 20
+        to_jsonable_python(value),
+        Dumper=Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=1 << 20,
     )
-
-
-def plain(value: Any) -> Any:
-    """Return a value as YAML and JSON have it: mappings, lists and scalars."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [field for field in dataclasses.fields(value) if field.init]
-        return {field.name: plain(getattr(value, field.name)) for field in fields}
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, str):
-        return str.__str__(value)
-    return str(value) if isinstance(value, Path) else value

@@ -1,9 +1,9 @@
 """Arrays in .npz and IDX files, whose headers are checked before memory is allocated."""
 
 import math
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 from jaxtyping import UInt8
@@ -28,7 +28,7 @@ def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
     """
     try:
         bounds = Limits().of(path)
-        with zipfile.ZipFile(path) as archive:
+        with ZipFile(path) as archive:
             entries = [archive.getinfo(f"{name}.npy") for name in names]
             bounds.check(path, sum(entry.file_size for entry in entries))
             return [_read_array(archive, entry) for entry in entries]
@@ -36,13 +36,7 @@ def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
         raise InputError(f"{path}: no such file; check the path") from error
     except InputError:
         raise
-    except (
-        *DAMAGED,
-        ValueError,
-        LookupError,
-        RuntimeError,
-        zipfile.BadZipFile,
-    ) as error:
+    except (*DAMAGED, ValueError, LookupError, RuntimeError, BadZipFile) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
             f"{path}: no .npz with {', '.join(names)} ({reason}); of a folder with a "
@@ -50,17 +44,13 @@ def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
         ) from error
 
 
-def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+def _read_array(archive: ZipFile, entry: ZipInfo) -> np.ndarray:
     """Read an array after a look at its header. Raises ValueError."""
     with archive.open(entry) as file:
         version = npy.read_magic(file)
-        readers = {
-            (1, 0): npy.read_array_header_1_0,
-            (2, 0): npy.read_array_header_2_0,
-        }
-        if version not in readers:
+        if version != (1, 0):
             raise ValueError(f"{entry.filename} is of version {version}")
-        shape, _, kind = readers[version](file, max_header_size=HEADER)
+        shape, _, kind = npy.read_array_header_1_0(file, max_header_size=HEADER)
         claimed = math.prod(shape) * kind.itemsize
         size = entry.file_size - file.tell()
         if kind.hasobject or min(shape, default=0) < 0 or claimed != size:
@@ -96,8 +86,8 @@ def read_idx(path: Path, axes: int) -> UInt8[np.ndarray, "..."]:
             raise read_error(path, 0, error) from error
     if len(content) != size or not size:
         excess = "more" if len(content) > size else "fewer"
-        shape = " x ".join(map(str, sizes))
         raise InputError(
-            f"{path}: says {shape} bytes, at least one, but it has {excess}; fetch it again"
+            f"{path}: says {' x '.join(map(str, sizes))} bytes, at least one, but it has "
+            f"{excess}; fetch it again"
         )
     return np.frombuffer(content, dtype=np.uint8).reshape(sizes)

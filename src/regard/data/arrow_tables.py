@@ -71,15 +71,16 @@ def parquet_records(
     """
     with open_parquet(path) as file:
         schema = file.schema_arrow
-        metadata = file.metadata
-        fields = find_fields(path, schema, columns or schema.names)
-        names = _names_of(schema, columns or schema.names)
+        keys = columns or schema.names
+        fields = find_fields(path, schema, keys)
+        names = class_names(schema, keys)
         row = 0
         groups = list(range(file.num_row_groups))
-        while groups and row + metadata.row_group(groups[0]).num_rows <= first:
-            row += metadata.row_group(groups.pop(0)).num_rows
+        size_of = file.metadata.row_group
+        while groups and row + size_of(groups[0]).num_rows <= first:
+            row += size_of(groups.pop(0)).num_rows
         _check_size(file, path, groups)
-        bounds = Limits().of_packed(path)
+        bounds = Limits().of(path)
         size = 0
         for batch in file.iter_batches(BATCH, row_groups=groups, columns=fields):
             batch.validate(full=True)
@@ -118,8 +119,9 @@ def arrow_records(
         open_file(path) as stream,
         ipc.open_stream(stream) as reader,
     ):
-        fields = find_fields(path, reader.schema, columns or reader.schema.names)
-        names = _names_of(reader.schema, columns or reader.schema.names)
+        keys = columns or reader.schema.names
+        fields = find_fields(path, reader.schema, keys)
+        names = class_names(reader.schema, keys)
         for batch in reader:
             # Conversion of a damaged batch would read beyond its buffers.
             batch.validate(full=True)
@@ -129,7 +131,7 @@ def arrow_records(
 
 def _check_size(file: Any, path: str, groups: Sequence[int]) -> None:
     """Raise InputError for a group that says it expands to more than allowed."""
-    bounds = Limits().of_packed(path)
+    bounds = Limits().of(path)
     for group in groups:
         bounds.check(path, file.metadata.row_group(group).total_byte_size)
 
@@ -150,27 +152,23 @@ def find_fields(path: str, schema: Any, columns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(fields.values()))
 
 
-def class_names(schema: Any) -> dict[str, list[str]]:
+def class_names(schema: Any, columns: Sequence[str]) -> dict[str, list[str]]:
     """Return the names of classes by column, as `datasets` writes them."""
     try:
         about = json.loads((schema.metadata or {})[b"huggingface"])
-        return dict(_find_classes(about["info"]["features"]))
+        classes = dict(_find_classes(about["info"]["features"]))
     except (ValueError, LookupError, TypeError, AttributeError):
         return {}
-
-
-def _names_of(schema: Any, columns: Sequence[str]) -> dict[str, list[str]]:
-    names = class_names(schema)
-    return {column: names[column] for column in columns if column in names}
+    return {column: classes[column] for column in columns if column in classes}
 
 
 def _find_classes(
     features: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[tuple[str, list[str]]]:
     for name, feature in features.items():
-        while isinstance(feature, dict) and isinstance(feature.get("feature"), dict):
+        while isinstance(feature.get("feature"), dict):
             feature = feature["feature"]  # of a list what its items are
-        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
+        if feature.get("_type") == "ClassLabel":
             yield prefix + name, feature["names"]
-        elif isinstance(feature, dict) and not isinstance(feature.get("_type"), str):
+        elif not isinstance(feature.get("_type"), str):
             yield from _find_classes(feature, f"{prefix}{name}.")

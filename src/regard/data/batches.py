@@ -1,21 +1,21 @@
 """Padded batches of tokens, bounded by their number of tokens."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from regard.data.order import Order, RowIndices, chunks_of, random_of, rows_of, uniform
 from regard.errors import InputError
 from regard.text import Tokenizer
-from regard.text.special import IGNORED, SPECIAL, SpecialTokens
+from regard.text.kinds import IGNORED, SPECIAL, SpecialTokens
 from regard.text.words import TEXT_BEGINS, TEXT_ENDS, spell, spell_mark
 
 log = logging.getLogger("regard")
@@ -35,6 +35,7 @@ Lengths = tuple[int, int]
 """The tokens of one example's source and target in a batch, start or end included."""
 Sides = Int[np.ndarray, "row 2"]
 """The lengths of all examples."""
+SidesOrPairs = Sequence[Lengths] | Sides
 
 
 def round_up_to(length: N, multiple: int) -> N:
@@ -56,13 +57,21 @@ class Batch:
 
     def to(self: B, device: torch.device | str) -> B:
         """Return the same batch on a device."""
-        tensors = {
-            name: part.to(device, non_blocking=True)
-            for name, part in vars(self).items()
-            if isinstance(part, Tensor)
-        }
-        batch: Any = replace(self, **tensors)  # pyright: ignore[reportArgumentType]
+        parts: Any = {name: move(part, device) for name, part in vars(self).items()}
+        batch: Any = replace(self, **parts)  # pyright: ignore[reportArgumentType]
         return batch
+
+
+def move(value: Any, device: torch.device | str) -> Any:
+    """Return a value with all tensors in its tuples, lists, mappings and batches on a device."""
+
+    def move_part(part: Any) -> Any:
+        if isinstance(part, Tensor):
+            return part.to(device, non_blocking=True)
+        return part.to(device) if isinstance(part, Batch) else part
+
+    value = dict(value) if isinstance(value, Mapping) else value
+    return tree_map(move_part, value)
 
 
 def pad_rows(
@@ -139,11 +148,18 @@ def collate(
     target_in, target_lengths = pad_rows(before, multiple)
     target_out, _ = pad_rows(after, multiple, IGNORED)
     count = sum(map(len, before))
-    return PairBatch(sources, lengths, target_in, target_out, target_lengths, count)
+    return PairBatch(
+        sources,
+        lengths,
+        target_in,
+        target_out,
+        target_lengths,
+        count,
+    )
 
 
 def token_batches(
-    lengths: Sequence[Lengths] | Sides, tokens: int, seed: int, epoch: int
+    lengths: SidesOrPairs, tokens: int, seed: int, epoch: int
 ) -> "TokenBatches":
     """Return batches of example indices, each of which occurs once.
 
@@ -178,15 +194,6 @@ class TokenBatches(Order):
 
     def chunk(self, number: int) -> Sequence[list[int]]:
         """Return the batches of a chunk."""
-        random, rows, batches = self._cut(number)
-        random.shuffle(batches)
-        return [rows[first:last].tolist() for first, last in batches]
-
-    def __len__(self) -> int:
-        return sum(len(self._cut(number)[2]) for number in range(self.chunks))
-
-    def _cut(self, number: int) -> tuple[Random, RowIndices, list[tuple[int, int]]]:
-        """Return a chunk's generator, its sorted rows, and the bounds of each batch."""
         count = len(self.lengths)
         random = random_of(count, self.name, number)
         rows = rows_of(count, self.name, number)
@@ -199,9 +206,11 @@ class TokenBatches(Order):
         source = lengths[:, 0] + noise[:, 1]
         signed = np.where(group % 2, source, -source)
         order = np.lexsort((signed, group))
-        sides = longest_sides(lengths[order])
-        padded = round_up_to(sides, LENGTH_MULTIPLE)
-        return random, rows[order], _cut_greedily(padded, self.tokens)
+        rows = rows[order]
+        padded = round_up_to(longest_sides(lengths[order]), LENGTH_MULTIPLE)
+        batches = _cut_greedily(padded, self.tokens)
+        random.shuffle(batches)
+        return [rows[first:last].tolist() for first, last in batches]
 
 
 def _cut_greedily(sides: RowIndices, tokens: int) -> list[tuple[int, int]]:
@@ -212,8 +221,8 @@ def _cut_greedily(sides: RowIndices, tokens: int) -> list[tuple[int, int]]:
         # The longest side is at least the first row's.
         limit = tokens // max(1, int(sides[first])) + 1
         longest = np.maximum.accumulate(sides[first : first + limit])
-        full = longest * np.arange(1, len(longest) + 1) > tokens
-        count = max(1, int(full.argmax())) if full.any() else len(longest)
+        sizes = longest * np.arange(1, len(longest) + 1)
+        count = max(1, int((sizes <= tokens).sum()))
         if first + count < len(sides):
             count = count // ROW_MULTIPLE * ROW_MULTIPLE or count
         batches.append((first, first + count))
@@ -221,7 +230,7 @@ def _cut_greedily(sides: RowIndices, tokens: int) -> list[tuple[int, int]]:
     return batches
 
 
-def as_array(lengths: Sequence[Lengths] | Sides) -> Sides:
+def as_array(lengths: SidesOrPairs) -> Sides:
     """Return lengths as integers in memory, two a row."""
     if isinstance(lengths, np.ndarray):
         return lengths
@@ -236,7 +245,7 @@ def longest_sides(lengths: Sides) -> RowIndices:
     return np.maximum(lengths[:, 0], lengths[:, 1])
 
 
-def batch_size(lengths: Sequence[Lengths] | Sides, tokens: int, name: str) -> int:
+def batch_size(lengths: SidesOrPairs, tokens: int, name: str) -> int:
     """Return the largest padded size of a batch.
 
     It is `tokens`, or a quarter of the examples where all of them together are fewer
@@ -255,28 +264,30 @@ def batch_size(lengths: Sequence[Lengths] | Sides, tokens: int, name: str) -> in
     return _lower_batch(tokens, max(total // 4, int(longest.max())), reason)
 
 
-def batch_rows(
-    parts: int, size: int, tokens: int, reason: str, processes: int = 1
-) -> int:
+def batch_rows(parts: int, size: int, tokens: int, reason: str) -> int:
     """Return how many parts of `size` tokens are in a batch of at most `tokens`.
 
-    Where all parts are fewer than one such batch of each process, it is a quarter of
-    them, which a line of the log says with the reason.
+    Where all parts are fewer than one such batch, it is a quarter of them, which a line
+    of the log says with the reason.
     """
     rows = tokens // size
-    if parts >= rows * processes or not parts:
+    if parts >= rows or not parts:
         return rows
-    return _lower_batch(tokens, max(1, parts // (4 * processes)) * size, reason) // size
+    return _lower_batch(tokens, max(1, parts // 4) * size, reason) // size
 
 
 def _lower_batch(tokens: int, fewer: int, reason: str) -> int:
-    message = "training.batch_tokens is lowered from %d to %d, since %s"
-    log.info(message, tokens, fewer, reason)
+    log.info(
+        "training.batch_tokens is lowered from %d to %d, since %s",
+        tokens,
+        fewer,
+        reason,
+    )
     return fewer
 
 
 def require_room(
-    lengths: Sequence[Lengths] | Sides,
+    lengths: SidesOrPairs,
     tokens: int,
     place: Callable[[int], str],
     noun: str,
@@ -300,11 +311,12 @@ def bert_input(
     """
     beginning = [*[special.start] * special.opens, *first]
     ending = [special.end] * special.closes
-    if second is None:
-        return [*beginning, *ending], [0] * len([*beginning, *ending])
-    beginning += [special.end] * special.between
-    ending = [*second, *ending]
-    segments = [0] * len(beginning) + [1] * len(ending)
+    segment = 0
+    if second is not None:
+        beginning += [special.end] * special.between
+        ending = [*second, *ending]
+        segment = 1
+    segments = [0] * len(beginning) + [segment] * len(ending)
     return [*beginning, *ending], segments
 
 
@@ -371,13 +383,13 @@ class SpelledTexts:
         if not self.parts:
             raise InputError("there is no text; expected at least one line")
 
-    @property
-    def sides(self) -> Sides:
-        """The number of words of each part, twice, with the marks and the shared word."""
-        return as_array([(len(part), len(part)) for part in self.parts])
+    def batches(self, tokens: int, seed: int, epoch: int) -> TokenBatches:
+        """Return an epoch's batches of at most `tokens` words, marks included."""
+        lengths = [(len(part), len(part)) for part in self.parts]
+        return token_batches(lengths, tokens, seed, epoch)
 
-    def batch(self, examples: Sequence[int]) -> SpelledBatch:
-        """Return a batch of the parts with these indices."""
+    def batch(self, epoch: int, examples: Sequence[int]) -> SpelledBatch:
+        """Return a batch of the parts with these indices, the same in every epoch."""
         parts = [self.parts[example] for example in examples]
         ids = [[index for _, index in part] for part in parts]
         words = [[spelling for spelling, _ in part] for part in parts]

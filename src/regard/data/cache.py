@@ -4,13 +4,12 @@ import hashlib
 import json
 import logging
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Int
@@ -19,14 +18,15 @@ from pydantic import TypeAdapter
 from regard.config.file_kinds import compression
 from regard.data import shards
 from regard.data.files import is_remote, list_files, size_of_file, stat_stamp
+from regard.data.order import LazySequence
 from regard.data.shards import Ragged, Shard, ShardTable, build_or_open
 from regard.storage.atomic import write
 from regard.storage.cache_folder import BEGUN, SOURCE, name_cache_option, sets
 
 log = logging.getLogger("regard")
 
-EXAMPLE, SPLIT = "example", "split"
-"""The columns of an example in JSON, and of the name of its set."""
+EXAMPLE = "example"
+"""The column of an example in JSON."""
 PIECES, LENGTHS = "pieces", "lengths"
 """The columns of the pieces of an example in JSON, and of their lengths."""
 SMALL = 1 << 23
@@ -39,27 +39,6 @@ P = TypeVar("P")
 S = TypeVar("S", bound="CachedSet[Any]")
 Rows = range | list[int] | Int[np.ndarray, " row"]
 """Numbers of rows."""
-
-
-class LazySequence(Sequence[E], ABC, Generic[E]):
-    """A sequence that computes each item by `item`; a slice is a list."""
-
-    @abstractmethod
-    def item(self, index: int) -> E:
-        """Return the item at an index of 0 or more that is below the length."""
-
-    def __iter__(self) -> Iterator[E]:
-        return map(self.item, range(len(self)))
-
-    @overload
-    def __getitem__(self, index: int) -> E: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[E]: ...
-    def __getitem__(self, index: int | slice) -> E | list[E]:
-        indices = range(len(self))[index]
-        if isinstance(indices, int):
-            return self.item(indices)
-        return list(map(self.item, indices))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +83,10 @@ class CachedSet(LazySequence[E], Generic[E]):
 
     def item(self, index: int) -> E:
         """Return the example at an index."""
-        stored = json.loads(self.table.text(EXAMPLE, self._row(index)))
+        row = index if self.rows is None else int(self.rows[index])
+        stored = json.loads(self.table.text(EXAMPLE, row))
         value = _adapter(self.type).validate_python(stored)
         return value if self.convert is None else self.convert(value)
-
-    def _row(self, index: int) -> int:
-        return index if self.rows is None else int(self.rows[index])
 
     def select(self: S, indices: Rows, name: str) -> S:
         """Return the examples at these indices; `name` is added to that of the set."""
@@ -122,11 +99,6 @@ class CachedSet(LazySequence[E], Generic[E]):
         result: Any = replace(self, convert=convert, name=f"{self.name} {name}")
         return result
 
-    def splits(self) -> list[str]:
-        """Return the value that each example has in the column of its set."""
-        rows = map(self._row, range(len(self)))
-        return [self.table.text(SPLIT, row) for row in rows]
-
 
 def is_large(paths: Iterable[str]) -> bool:
     """Return whether files are encoded on disk.
@@ -137,7 +109,7 @@ def is_large(paths: Iterable[str]) -> bool:
     if not all(is_remote(file) or os.path.isfile(file) for file in files):
         return False  # the reader says what is wrong, or reads a stream
     sizes = (
-        size_of_file(file) * (EXPANSION if compression(file) else 1) for file in files
+        size_of_file(file) * EXPANSION ** bool(compression(file)) for file in files
     )
     return sum(sizes) >= SMALL
 
@@ -146,7 +118,7 @@ def cache_examples(
     type: Any,
     paths: Sequence[str],
     settings: str,
-    read: Callable[[], Iterator[tuple[str, Any]]],
+    read: Callable[[], Iterator[Any]],
 ) -> CachedSet[Any]:
     """Return the examples of files from the cache, after reading them once.
 
@@ -154,35 +126,26 @@ def cache_examples(
         type: The type of an example.
         paths: The files, whose changes are noticed by size and time.
         settings: All settings that decide what `read` makes of the files.
-        read: Yields each example after the name of its set, or an empty text.
+        read: Yields the examples.
 
     Raises:
         InputError: `read` raises it for a bad file.
         RunError: The disk is full or read-only.
     """
-    names = []
-    for path in paths:
-        names.append(path if is_remote(path) else str(Path(path).resolve()))
+    names = [path if is_remote(path) else os.path.realpath(path) for path in paths]
     kind = repr(type)
     folder = sets() / _digest(kind, *names, settings)
-    sources = []
-    for path in paths:
-        sources += map(stat_stamp, list_files(path))
+    sources = [stat_stamp(file) for path in paths for file in list_files(path)]
     dump = _adapter(type).dump_python
 
     def make(done: int) -> Iterator[Shard]:
-        entries = islice(read(), done * shards.ROWS, None)
-        while batch := list(islice(entries, shards.ROWS)):
-            splits = []
-            texts = []
-            for split, example in batch:
-                content = dump(example)
-                splits.append(split)
-                texts.append(json.dumps(content, ensure_ascii=False, default=list))
-            columns = {EXAMPLE: Ragged.of_texts(texts)}
-            if any(splits):
-                columns[SPLIT] = Ragged.of_texts(splits)
-            yield Shard(columns, {})
+        examples = islice(read(), done * shards.ROWS, None)
+        while batch := list(islice(examples, shards.ROWS)):
+            texts = [
+                json.dumps(dump(example), ensure_ascii=False, default=list)
+                for example in batch
+            ]
+            yield Shard({EXAMPLE: Ragged.of_texts(texts)}, {})
 
     stamp = {"sources": sources, "kind": kind}
     table = build_or_open(folder / SOURCE, stamp, make, ", ".join(paths))
@@ -214,7 +177,13 @@ def cache_table(
     folder = examples.folder / _digest(examples.name, name)
     stamp = {"source": _source_digest(examples)}
     title = f"tokens of {', '.join(examples.paths)}"
-    return build_or_open(folder, stamp, make, title, len(examples))
+    return build_or_open(
+        folder,
+        stamp,
+        make,
+        title,
+        len(examples),
+    )
 
 
 def cache_value(examples: Sequence[Any], name: str, compute: Callable[[], V]) -> V:
@@ -226,12 +195,12 @@ def cache_value(examples: Sequence[Any], name: str, compute: Callable[[], V]) ->
         return compute()
     path = examples.folder / f"{_digest(examples.name, name)}.json"
     source = _source_digest(examples)
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-        if saved["source"] == source:
-            return saved["value"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        if path.exists():
+    if path.exists():
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            if saved["source"] == source:
+                return saved["value"]
+        except (OSError, ValueError, LookupError, TypeError) as error:
             log.warning("%s cannot be read (%s); it is computed again", path, error)
     value = compute()
     with name_cache_option():
@@ -249,14 +218,6 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class JsonCodec(Generic[P]):
-    """Pieces as values of JSON, to them and from them."""
-
-    to_json: Callable[[P], Any]
-    of_json: Callable[[Any], P]
-
-
 @dataclass(frozen=True, eq=False)
 class Chunks(LazySequence[P], Generic[P]):
     """The pieces of all examples, one after the other, in the rows of a table.
@@ -265,13 +226,13 @@ class Chunks(LazySequence[P], Generic[P]):
         table: The table, with the pieces of an example in each row.
         owners: The index of the example of each piece.
         lengths: The length of each piece.
-        of_json: Makes a piece of its value in JSON.
+        make: Makes a piece of its parts.
     """
 
     table: ShardTable
     owners: Int[np.ndarray, " piece"]
     lengths: Int[np.ndarray, " piece"]
-    of_json: Callable[[Any], P]
+    make: Callable[..., P]
 
     def __len__(self) -> int:
         return len(self.owners)
@@ -280,7 +241,8 @@ class Chunks(LazySequence[P], Generic[P]):
         """Return the piece at an index."""
         row = int(self.owners[index])
         first = int(np.searchsorted(self.owners, self.owners[index]))
-        return self.of_json(json.loads(self.table.text(PIECES, row))[index - first])
+        parts = json.loads(self.table.text(PIECES, row))[index - first]
+        return self.make(*parts)
 
     @property
     def sides(self) -> Int[np.ndarray, "piece 2"]:
@@ -293,7 +255,7 @@ def split_into_chunks(
     name: str,
     cut: Callable[[E], Sequence[P]],
     length: Callable[[P], int],
-    codec: JsonCodec[P],
+    make: Callable[..., P],
 ) -> Chunks[P]:
     """Return the pieces that `cut` makes of examples.
 
@@ -302,7 +264,7 @@ def split_into_chunks(
         name: All that the pieces depend on, except the examples.
         cut: Cuts an example into pieces.
         length: Measures a piece.
-        codec: Converts pieces to JSON and back.
+        make: Makes a piece, which is a tuple, of its parts, as JSON has them.
 
     Raises:
         Exception: `cut` raises it.
@@ -310,7 +272,7 @@ def split_into_chunks(
 
     def encode(part: Sequence[E]) -> Shard:
         pieces = list(map(cut, part))
-        texts = [json.dumps(list(map(codec.to_json, items))) for items in pieces]
+        texts = [json.dumps(items) for items in pieces]
         lengths = [list(map(length, items)) for items in pieces]
         return Shard(
             {PIECES: Ragged.of_texts(texts), LENGTHS: Ragged.of_ids(lengths)}, {}
@@ -319,4 +281,4 @@ def split_into_chunks(
     table = cache_table(examples, name, encode)
     counts = table.lengths(LENGTHS)[:, 0]
     owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    return Chunks(table, owners, table.values(LENGTHS), codec.of_json)
+    return Chunks(table, owners, table.values(LENGTHS), make)

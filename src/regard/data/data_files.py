@@ -22,7 +22,8 @@ tuples and such dataclasses: the cache writes it as JSON. A section may also giv
 
 - `group(example)`: examples of one group stay in one set, such as those of one source;
 - `stratum(example)`: each stratum, such as a class, gets its share of the validation set;
-- `split_column` and `split_names`: the column that says of which set a row is;
+- `split_column`, `split_names` and `set_of(example)`: the column that says of which set a
+  row is;
 - `check_splits(splits)`: raise InputError for sets that don't go together.
 """
 
@@ -36,14 +37,20 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from regard.config.file_kinds import Kind
 from regard.data.cache import CachedSet, Rows, cache_examples, cache_value, is_large
 from regard.data.rows import Row, iterate_converted
-from regard.data.splits import HeldOut, Splits
+from regard.data.splits import (
+    HeldOut,
+    Splits,
+    choose_from_strata,
+    choose_groups,
+    too_few,
+)
 from regard.data.tables import Columns, Tabular
 from regard.errors import InputError
 
@@ -73,6 +80,8 @@ class DataFiles(HeldOut, ABC, Generic[E]):
     """What the cache on disk writes as JSON; None for sets that stay in memory."""
     expected: ClassVar[str] = "a file, as --set data.train=FILE"
     """What `data.train` must be, for messages."""
+    recognised: ClassVar[tuple[Kind, ...]] = ()
+    """The kinds of files that a section reads, of which `data.train` may name one."""
     noun: ClassVar[str] = "examples"
     """What several examples are called in messages."""
     convert: ClassVar[Callable[[Any], Any] | None] = None
@@ -86,10 +95,6 @@ class DataFiles(HeldOut, ABC, Generic[E]):
             InputError: A file cannot be read or has a bad record.
         """
 
-    def entries(self, path: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the examples of a set, each after its value in `split_column`."""
-        return (("", example) for example in self.examples(path))
-
     def group(self, example: Any) -> Hashable:
         """Return the group of an example; None where each is a group of its own."""
         return None
@@ -97,6 +102,14 @@ class DataFiles(HeldOut, ABC, Generic[E]):
     def stratum(self, example: Any) -> Any:
         """Return the stratum of an example; None to hold out at random."""
         return None
+
+    def train_examples(self) -> Iterator[Any]:
+        """Yield the examples of the training files."""
+        return self.examples(self.train)
+
+    def set_of(self, example: Any) -> str:
+        """Return the value of an example of the training files in `split_column`."""
+        return ""
 
     @property
     def split_column(self) -> Mapping[str, str | int]:
@@ -127,15 +140,14 @@ class DataFiles(HeldOut, ABC, Generic[E]):
             InputError: A file cannot be read or has a bad record, by file and line, or
                 there are too few examples to hold some out.
         """
-        parts = self.separate()
-        train = parts["train"]
-        valid = parts["valid"]
+        train, valid, test = self.separate()
         if self.valid:
             valid = list(self.examples(self.valid))
         elif not valid:
             train, valid = self.choose_valid(train)
-        test = self.read(self.test) if self.test else self._convert(parts["test"])
-        splits = Splits(self._convert(train), self._convert(valid), test)
+        if self.test:
+            test = list(self.examples(self.test))
+        splits = Splits(*map(self._convert, (train, valid, test)))
         self.check_splits(splits)
         return splits
 
@@ -148,18 +160,19 @@ class DataFiles(HeldOut, ABC, Generic[E]):
         if self.test:
             return self.read(self.test)
         if self.split_names.get("test"):
-            return self._convert(self.separate()["test"])
+            return self._convert(self.separate()[2])
         return []
 
-    def read_train(self) -> Sequence[tuple[str, E]] | CachedSet[E]:
-        """Read the entries of the training files, or open the examples in the cache."""
+    def read_train(self) -> Sequence[E]:
+        """Read the examples of the training files, large ones from the cache."""
         if not self.train:
             raise InputError(f"data.train is not given; expected {self.expected}")
         paths = [self.train] if isinstance(self.train, str) else list(self.train)
         if self.example_type is None or not is_large(paths):
-            return list(self.entries(self.train))
-        read = partial(self.entries, self.train)
-        return cache_examples(self.example_type, paths, self.content_settings, read)
+            return list(self.train_examples())
+        return cache_examples(
+            self.example_type, paths, self.content_settings, self.train_examples
+        )
 
     def _convert(self, examples: Sequence[Any]) -> Sequence[E]:
         convert = type(self).convert
@@ -171,58 +184,53 @@ class DataFiles(HeldOut, ABC, Generic[E]):
 
     def choose_valid(self, train: Sequence[E]) -> tuple[Sequence[E], Sequence[E]]:
         """Hold validation examples out of the training set."""
-        name = f"{self.train}: {len(train):,} {self.noun}"
         title = f"held out {self.held_out} {self.split_seed}"
-        held_out = cache_value(
-            train,
-            title,
-            lambda: self.choose_rows(
-                len(train), name, _keys(train, self.group), _keys(train, self.stratum)
-            ),
-        )
-        remaining = np.delete(np.arange(len(train)), held_out)
-        return (
-            select(train, remaining, f"not {title}"),
-            list(select(train, held_out, title)),
+
+        def choose() -> list[int]:
+            if strata := _keys(train, self.stratum):
+                rows = choose_from_strata(strata, self.held_out, self.split_seed)
+            else:
+                groups = _keys(train, self.group) or range(len(train))
+                rows = choose_groups(groups, self.held_out, self.split_seed)
+            if not 0 < len(rows) < len(train):
+                raise too_few(f"{self.train}: {len(train):,} {self.noun}")
+            return rows
+
+        rows = cache_value(train, title, choose)
+        remaining = np.delete(np.arange(len(train)), rows)
+        return select(train, remaining, f"not {title}"), list(
+            select(train, rows, title)
         )
 
-    def separate(self) -> dict[str, Sequence[E]]:
-        """Read the training files as the sets that `split_column` names."""
-        entries: Any = self.read_train()
-        if isinstance(entries, CachedSet):
-            examples: Sequence[E] = entries
-            values = entries.splits() if self.split_column else []
-        else:
-            examples = [example for _, example in entries]
-            values = [value for value, _ in entries]
+    def separate(self) -> tuple[Sequence[E], Sequence[E], Sequence[E]]:
+        """Read the training files as the three sets that `split_column` names."""
+        examples = self.read_train()
         if not self.split_column:
-            return {"train": examples, "valid": [], "test": []}
+            return examples, [], []
+        values = cache_value(examples, "sets", lambda: list(map(self.set_of, examples)))
         self.check_split_values(values, examples)
-        set_of = {
+        rows: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
+        names = {
             value: name for name, names in self.split_names.items() for value in names
         }
-        sets: dict[str, Sequence[E]] = {}
-        for name in ("train", "valid", "test"):
-            rows = [
-                row
-                for row, value in enumerate(values)
-                if set_of.get(value, "train") == name
-            ]
-            title = f"{name} of {self.split_column} {self.split_names}"
-            part = select(examples, rows, title)
-            sets[name] = part if name == "train" else list(part)
-        if not sets["train"]:
+        for row, value in enumerate(values):
+            rows[names.get(value, "train")].append(row)
+        title = f"of {self.split_column} {self.split_names}"
+        train, valid, test = (
+            select(examples, rows[name], f"{name} {title}") for name in rows
+        )
+        if not train:
             raise InputError(
                 f"{self.train}: no row is left to train on; give fewer folds"
             )
-        return sets
+        return train, list(valid), list(test)
 
 
-def _keys(examples: Sequence[E], key: Callable[[E], Any]) -> list[Any] | None:
-    """Return the key of each example; None where the first one has none."""
+def _keys(examples: Sequence[E], key: Callable[[E], Any]) -> list[Any]:
+    """Return the key of each example; nothing where the first one has none."""
     if not examples or key(examples[0]) is None:
-        return None
-    return [key(example) for example in examples]
+        return []
+    return list(map(key, examples))
 
 
 def select(examples: Sequence[E], rows: Rows, name: str) -> Sequence[E]:
@@ -263,30 +271,22 @@ class TableFiles(DataFiles[E], Tabular):
             InputError: The row is bad; with `skip_bad` it is counted and left out.
         """
 
-    def parser(self, path: Any) -> Callable[[Row], E | None]:
-        """Return what parses the rows of a file: `parse`."""
-        return self.parse
-
     def examples(self, path: Any) -> Iterator[E]:
         """Yield the examples of a table. Raises InputError as `load` does."""
-        return (example for _, example in self._parse_rows(path, {}))
+        return self.read_table(path, {})
 
-    def entries(self, path: Any) -> Iterator[tuple[str, E]]:
-        """Yield the examples of a table, each after its value in `split_column`."""
-        return self._parse_rows(path, self.split_column)
+    def train_examples(self) -> Iterator[E]:
+        """Yield the examples of the training table, with the set of each row."""
+        if not self.split_column:
+            return self.examples(self.train)
+        return self.read_table(self.train, self.split_column)
 
-    def _parse_rows(self, path: Any, split: Columns) -> Iterator[tuple[str, E]]:
-        parse = self.parser(path)
-
-        def parse_row(row: Row) -> tuple[str, E | None]:
-            fields = row.fields[len(split) :]
-            return row.fields[0] if split else "", parse(replace(row, fields=fields))
-
+    def read_table(self, path: Any, split: Columns) -> Iterator[E]:
+        """Yield the examples of a table; each row has its value in a column `split`."""
         columns = {**split, **self.row_columns}
         numbers = (*self.number_columns, *split.values())
         rows = self.stream_rows(path, columns, numbers, self.list_columns)
-        for value, example in iterate_converted(
-            rows, parse_row, path, skip_bad=self.skip_bad
-        ):
-            if example is not None:
-                yield value, example
+        if split:
+            rows = (replace(r, fields=r.fields[1:], split=r.fields[0]) for r in rows)
+        examples = iterate_converted(rows, self.parse, path, skip_bad=self.skip_bad)
+        return (example for example in examples if example is not None)

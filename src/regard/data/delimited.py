@@ -5,7 +5,6 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -70,135 +69,107 @@ HEADER_NAMES = frozenset(
 """Names of columns that are hardly ever a text or a class themselves."""
 
 
-def split_line(line: str, delimiter: str, quoting: bool) -> list[str]:
-    """Split one line into cells."""
-    if not quoting:
-        return line.split(delimiter)
-    try:
-        return next(csv.reader([line], delimiter=delimiter), [""])
-    except csv.Error:  # the reader of the records reports it
-        return line.split(delimiter)
-
-
 def detect_delimiter(line: str, columns: Keys, usual: str, quoting: bool) -> str:
     """Return the delimiter of a table by its first line.
 
     It is the usual one, another one if only that divides the line into the columns, or
     the most frequent one.
     """
-    candidates = dict.fromkeys((usual, *DELIMITERS))
-    cells = {mark: split_line(line, mark, quoting) for mark in candidates}
-    for mark in candidates if columns else ():
-        names = _strip_names(cells[mark], columns)
+    cells = {}
+    for delimiter in (usual, *DELIMITERS):
+        cells[delimiter] = line.split(delimiter)
+        if quoting:
+            cells[delimiter] = next(csv.reader([line], delimiter=delimiter), [""])
+    for delimiter, names in cells.items() if columns else ():
+        names = _strip_names(names, columns)
         if set(columns) <= {*names, *range(1, len(names) + 1)}:
-            return mark
-    return max(candidates, key=lambda mark: len(cells[mark]))
+            return delimiter
+    return max(cells, key=lambda delimiter: len(cells[delimiter]))
 
 
-@dataclass(frozen=True)
-class DelimitedTable:
-    """The layout of a delimited table.
-
-    Attributes:
-        path: The file.
-        delimiter: The character between columns.
-        quoting: Whether cells may be in quotation marks.
-        names: The names of the columns, or their numbers from 1.
-        before: The records before the first row: a header and Excel's `sep=;`.
-    """
-
-    path: FilePath
-    delimiter: str
-    quoting: bool
-    names: Keys
-    before: int
-
-    def records(self, start: Position = BEGINNING) -> Iterator[Record]:
-        """Yield the records from a position on.
-
-        Raises:
-            InputError: The file cannot be read, or a quote is not closed.
-        """
-        # Rows of numbered columns between tabs may be longer, as in STS-Benchmark. In
-        # CSV a further field usually means a missing quote.
-        may_be_longer = self.delimiter == "\t" and isinstance(self.names[0], int)
-        width = len(self.names)
-        with closing(iterate_lines(self.path, start=start)) as lines:
-            records = self._parse(lines)
-            for first, cells in islice(
-                records, 0 if start.lines else self.before, None
-            ):
-                fault = ""
-                if len(cells) < width or (len(cells) > width and not may_be_longer):
-                    excess = f"{len(cells)} columns" if any(cells) else "a blank line"
-                    fault = f"{excess}, expected {width} columns as in the first line"
-                values = dict(zip(self.names, cells, strict=False))
-                yield Record(first.number, values, fault, offset=first.offset)
-
-    def _parse(self, lines: Iterator[Line]) -> Iterator[tuple[Line, list[str]]]:
-        """Yield the first line and the cells of each record."""
-        if not self.quoting:
-            for line in lines:
-                yield line, line.text.split(self.delimiter)
-            return
-        consumed: list[Line] = []
-
-        def texts() -> Iterator[str]:
-            for line in lines:
-                consumed.append(line)
-                # csv ends a line at \r, and no line contains NUL.
-                yield line.text.replace("\r", "\0") + "\n"
-
-        try:
-            for cells in csv.reader(texts(), delimiter=self.delimiter, strict=True):
-                yield consumed[0], [cell.replace("\0", "\r") for cell in cells]
-                consumed.clear()
-        except csv.Error as error:
-            raise InputError(
-                f"{self.path}:{consumed[0].number}: a quote opened here is not closed "
-                f"properly ({error}); double a quotation mark inside a field, or set "
-                "data.quoting=false if it is an ordinary character"
-            ) from error
-
-
-def open_delimited(
+def read_delimited(
     path: FilePath,
     kind: str,
     columns: Keys,
+    start: Position = BEGINNING,
     delimiter: str | None = None,
     quoting: bool | None = None,
-) -> DelimitedTable:
-    """Return the layout of a table by its first line.
+) -> Iterator[Record]:
+    """Yield the records of a table.
 
     Args:
         path: The file.
         kind: `csv` or `tsv`.
         columns: The columns to read, by name or by number from 1.
-        delimiter: The delimiter; None to detect it.
+        start: The position of the first record.
+        delimiter: The delimiter; None to detect it by the first line.
         quoting: Whether cells may be in quotation marks; None for those of `csv` only.
 
     Raises:
-        InputError: The file cannot be read, or has not the columns.
+        InputError: The file cannot be read, has not the columns, or a quote is not
+            closed.
     """
     quoting = kind == "csv" if quoting is None else quoting
     with closing(iterate_lines(path)) as lines:
         first = next(lines)
         second = next(lines, None)
-        stated = SPREADSHEET.fullmatch(first.text)
-        if stated and second:
-            delimiter = delimiter or stated[1]
-            first = second
+    before = 0  # records before the first row: Excel's `sep=;` and a header
+    stated = SPREADSHEET.fullmatch(first.text)
+    if stated and second:
+        delimiter = delimiter or stated[1]
+        first = second
+        before = 1
     if delimiter is None:
         delimiter = detect_delimiter(first.text, columns, USUAL[kind], quoting)
         if delimiter != USUAL[kind]:
             _log_delimiter(path, DELIMITERS[delimiter])
-    layout = DelimitedTable(path, delimiter, quoting, (), first is second)
     with closing(iterate_lines(path)) as lines:
-        line, cells = next(islice(layout._parse(lines), layout.before, None))
-    location = f"{path}:{line.number}"
-    names = _find_names(cells, columns, location)
-    is_headed = any(isinstance(name, str) for name in names)
-    return DelimitedTable(path, delimiter, quoting, names, layout.before + is_headed)
+        records = _split_lines(path, lines, delimiter, quoting)
+        line, cells = next(islice(records, before, None))
+    names = _find_names(cells, columns, f"{path}:{line.number}")
+    is_numbered = isinstance(names[0], int)
+    before = 0 if start.lines else before + (not is_numbered)
+    # Rows of numbered columns between tabs may be longer, as in STS-Benchmark. In CSV a
+    # further field usually means a missing quote.
+    may_be_longer = delimiter == "\t" and is_numbered
+    width = len(names)
+    with closing(iterate_lines(path, start=start)) as lines:
+        records = _split_lines(path, lines, delimiter, quoting)
+        for first, cells in islice(records, before, None):
+            fault = ""
+            if len(cells) < width or (len(cells) > width and not may_be_longer):
+                excess = f"{len(cells)} columns" if any(cells) else "a blank line"
+                fault = f"{excess}, expected {width} columns as in the first line"
+            values = dict(zip(names, cells, strict=False))
+            yield Record(first.number, values, fault, offset=first.offset)
+
+
+def _split_lines(
+    path: FilePath, lines: Iterator[Line], delimiter: str, quoting: bool
+) -> Iterator[tuple[Line, list[str]]]:
+    """Yield the first line and the cells of each record."""
+    if not quoting:
+        for line in lines:
+            yield line, line.text.split(delimiter)
+        return
+    consumed: list[Line] = []
+
+    def texts() -> Iterator[str]:
+        for line in lines:
+            consumed.append(line)
+            # csv ends a line at \r, and no line contains NUL.
+            yield line.text.replace("\r", "\0") + "\n"
+
+    try:
+        for cells in csv.reader(texts(), delimiter=delimiter, strict=True):
+            yield consumed[0], [cell.replace("\0", "\r") for cell in cells]
+            consumed.clear()
+    except csv.Error as error:
+        raise InputError(
+            f"{path}:{consumed[0].number}: a quote opened here is not closed properly "
+            f"({error}); double a quotation mark inside a field, or set "
+            "data.quoting=false if it is an ordinary character"
+        ) from error
 
 
 @cache
@@ -220,7 +191,7 @@ def _find_names(cells: list[str], columns: Keys, location: str) -> Keys:
                 "columns count from 1. Set data.delimiter if they are divided wrongly."
             )
         chosen = [cells[int(column) - 1].strip() for column in columns]
-        if {name.lower() for name in chosen} <= HEADER_NAMES and len(set(chosen)) > 1:
+        if HEADER_NAMES.issuperset(map(str.lower, chosen)) and len(set(chosen)) > 1:
             raise InputError(
                 f"{location}: the line looks like a header ({', '.join(chosen)}) and not "
                 "like a row; name the columns instead of numbering them, or remove the "
@@ -231,10 +202,9 @@ def _find_names(cells: list[str], columns: Keys, location: str) -> Keys:
     if missing := [str(column) for column in columns if column not in names]:
         raise MissingColumns(location, missing, names)
     for column in columns:
-        if names.count(str(column)) > 1:
+        if (count := names.count(str(column))) > 1:
             raise InputError(
-                f"{location}: the header has column {column!r} {names.count(str(column))} "
-                "times; rename one"
+                f"{location}: the header has column {column!r} {count} times; rename one"
             )
     return names
 

@@ -11,15 +11,14 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from regard.config.file_kinds import compression
+from regard.config.file_kinds import compression, suffix
 from regard.config.yaml_tree import format_setting
 from regard.errors import InputError
 from regard.extras import how_to_install
@@ -65,12 +64,9 @@ def _find_store(url: str) -> tuple[Any, str]:
 
 
 def _ask_store(url: str, action: Callable[[Any, str], T]) -> T:
-    """Return what an action gives for the file system and the path of a URL."""
-    return _retry(url, lambda: action(*_find_store(url)))
+    """Return what an action gives for the file system and the path of a URL.
 
-
-def _retry(url: str, action: Callable[[], T]) -> T:
-    """Try an action again while a store fails.
+    It is tried again while the store fails.
 
     Raises:
         InputError: The file isn't there, or the store fails too often.
@@ -78,7 +74,7 @@ def _retry(url: str, action: Callable[[], T]) -> T:
     number = 0
     while True:
         try:
-            return action()
+            return action(*_find_store(url))
         except InputError:
             raise
         except FileNotFoundError as error:
@@ -95,18 +91,17 @@ def _retry(url: str, action: Callable[[], T]) -> T:
             time.sleep(PAUSE * 2 ** (number - 1))
 
 
-def _open_store(url: str) -> Any:
-    system, path = _find_store(url)
-    return system.open(path, "rb")
-
-
 class _RemoteFile(io.RawIOBase):
     """A remote file that is read on from the same offset when its store fails."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.offset = 0
-        self.file = _retry(url, lambda: _open_store(url))
+        self.file: Any = None
+        _ask_store(url, self._reopen)
+
+    def _reopen(self, system: Any, path: str) -> None:
+        self.file = system.open(path, "rb")
 
     def readable(self) -> bool:
         return True
@@ -121,18 +116,18 @@ class _RemoteFile(io.RawIOBase):
         return self.offset
 
     def readinto(self, buffer: Any) -> int:
-        content = _retry(self.url, lambda: self._read(len(buffer)))
+        def read(system: Any, path: str) -> bytes:
+            try:
+                self.file.seek(self.offset)
+                return self.file.read(len(buffer))
+            except Exception:
+                self._reopen(system, path)
+                raise
+
+        content = _ask_store(self.url, read)
         buffer[: len(content)] = content
         self.offset += len(content)
         return len(content)
-
-    def _read(self, count: int) -> bytes:
-        try:
-            self.file.seek(self.offset)
-            return self.file.read(count)
-        except Exception:
-            self.file = _open_store(self.url)
-            raise
 
     def close(self) -> None:
         self.file.close()
@@ -258,9 +253,17 @@ def folders_in(folder: Path) -> list[Path]:
     return [path for path in paths if path.is_dir() and not is_hidden(path)]
 
 
-SETS: dict[str, str] = dict.fromkeys(("train", "training"), "train")
-SETS |= dict.fromkeys(("valid", "validation", "val", "dev"), "valid")
-SETS |= dict.fromkeys(("test", "testing", "eval"), "test")
+SETS = {
+    "train": "train",
+    "training": "train",
+    "valid": "valid",
+    "validation": "valid",
+    "val": "valid",
+    "dev": "valid",
+    "test": "test",
+    "testing": "test",
+    "eval": "test",
+}
 """The set that a folder or a file of this name holds."""
 NAME_WORD = re.compile(r"[^\W\d_]+")
 
@@ -288,12 +291,8 @@ def list_set_files(path: str) -> list[str]:
 
 def check_classes(path: str, names: Sequence[str]) -> None:
     """Raise InputError for folders of sets, one level above the folders of classes."""
-    sets = {
-        SETS[name.lower()]: str(Path(path) / name)
-        for name in names
-        if name.lower() in SETS
-    }
-    if len(names) > 1 and len(sets) == len(names):
+    sets = {SETS.get(name.lower(), ""): str(Path(path) / name) for name in names}
+    if len(names) > 1 and len(sets) == len(names) and "" not in sets:
         raise InputError(
             f"{path}: its folders are the sets {', '.join(names)} and no classes; name "
             f"each: {_format_sets(sets)}"
@@ -301,7 +300,7 @@ def check_classes(path: str, names: Sequence[str]) -> None:
 
 
 def _format_sets(paths: dict[str, str]) -> str:
-    keys = [key for key in ("train", "valid", "test") if key in paths]
+    keys = sorted(paths, key=("train", "valid", "test").index)
     return " ".join(format_setting(f"data.{key}", paths[key]) for key in keys)
 
 
@@ -311,13 +310,18 @@ FREE_BYTES = 1 << 22
 """Bytes of content that every compressed file may have."""
 
 
-def _read_variable(name: str, default: int) -> int:
-    text = os.environ.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise InputError(
-            f"{name} is {text!r}; expected a whole number from 1, such as {default}"
-        )
-    return int(text)
+def _variable(name: str, default: int) -> Any:
+    """Return a field whose default is a variable of the environment."""
+
+    def read() -> int:
+        text = os.environ.get(name, str(default))
+        if not (text.isascii() and text.isdigit() and int(text)):
+            raise InputError(
+                f"{name} is {text!r}; expected a whole number from 1, such as {default}"
+            )
+        return int(text)
+
+    return field(default_factory=read)
 
 
 @dataclass(frozen=True)
@@ -325,25 +329,16 @@ class Limits:
     """Limits of what is read of a file, by default from the environment.
 
     Attributes:
-        max_line: Characters in a line (REGARD_MAX_LINE).
-        max_decompressed: Bytes of content of a compressed file or a stream
-            (REGARD_MAX_DECOMPRESSED).
-        max_lines: Lines of such a file (REGARD_MAX_LINES).
-        max_ratio: Bytes of content for each byte of the file (REGARD_MAX_RATIO).
+        max_line: Characters in a line.
+        max_decompressed: Bytes of content of a compressed file or a stream.
+        max_lines: Lines of such a file.
+        max_ratio: Bytes of content for each byte of the file.
     """
 
-    max_line: int = field(
-        default_factory=partial(_read_variable, "REGARD_MAX_LINE", 1 << 20)
-    )
-    max_decompressed: int = field(
-        default_factory=partial(_read_variable, "REGARD_MAX_DECOMPRESSED", 1 << 30)
-    )
-    max_lines: int = field(
-        default_factory=partial(_read_variable, "REGARD_MAX_LINES", 10_000_000)
-    )
-    max_ratio: int = field(
-        default_factory=partial(_read_variable, "REGARD_MAX_RATIO", 100)
-    )
+    max_line: int = _variable("REGARD_MAX_LINE", 1 << 20)
+    max_decompressed: int = _variable("REGARD_MAX_DECOMPRESSED", 1 << 30)
+    max_lines: int = _variable("REGARD_MAX_LINES", 10_000_000)
+    max_ratio: int = _variable("REGARD_MAX_RATIO", 100)
 
     def of(self, path: FilePath) -> "Bounds":
         """Return the bounds of a file; a plain file may have any size.
@@ -352,23 +347,20 @@ class Limits:
             OSError: The file isn't there.
             InputError: A URL cannot be read.
         """
+        largest = Bounds(self.max_decompressed, self.max_lines)
         if not is_remote(path) and not stat.S_ISREG(os.stat(path).st_mode):
-            return Bounds(self.max_decompressed, self.max_lines)
-        if not compression(path) and not str(path).lower().endswith(".npz"):
+            return largest
+        kind = suffix(path)
+        if not compression(path) and kind not in ("npz", "parquet"):
             return Bounds(math.inf, math.inf)
-        bounds = self.of_packed(path)
-        return Bounds(
-            min(bounds.content, self.max_decompressed),
-            min(bounds.lines, self.max_lines),
-        )
-
-    def of_packed(self, path: FilePath) -> "Bounds":
-        """Return the bounds of a compressed file that is read a part at a time."""
         size = size_of_file(path)
+        content = max(FREE_BYTES, self.max_ratio * size)
         lines = max(FREE_LINES, LINES_PER_BYTE * size)
         if "REGARD_MAX_LINES" in os.environ:
             lines = self.max_lines
-        return Bounds(max(FREE_BYTES, self.max_ratio * size), lines)
+        if kind == "parquet":  # which is read a part at a time
+            return Bounds(content, lines)
+        return Bounds(min(content, largest.content), min(lines, largest.lines))
 
 
 @dataclass(frozen=True)
@@ -450,13 +442,6 @@ def iterate_lines(
         yield from lines
 
 
-def iterate_numbered_lines(
-    path: FilePath, limits: Limits = DEFAULT_LIMITS
-) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line. Raises as `iterate_lines`."""
-    return ((line.number, line.text) for line in iterate_lines(path, limits))
-
-
 def read_lines(path: FilePath, limits: Limits = DEFAULT_LIMITS) -> list[str]:
     """Read all lines of a file. Raises InputError as `iterate_lines`."""
     return [line.text for line in iterate_lines(path, limits)]
@@ -471,32 +456,29 @@ def _decode_lines(
     with open_file(path) as stream:
         try:
             bounds = limits.of(path)
-            if offset and stream.seekable():
-                stream.seek(offset)
-            elif offset:
-                for first in range(0, offset, BLOCK):
-                    stream.read(min(BLOCK, offset - first))
+            position = stream.seek(offset) if offset and stream.seekable() else 0
+            for first in range(position, offset, BLOCK):
+                stream.read(min(BLOCK, offset - first))
             while raw := stream.readline(max_bytes):
                 number += 1
                 location = f"{path}:{number}"
                 bounds.check(location, offset + len(raw), number)
-                text = ""
-                if len(raw) < max_bytes:
-                    text = _decode(raw, location, offset, is_first=number == 1)
-                if len(raw) >= max_bytes or len(text) > limits.max_line:
+                is_long = len(raw) == max_bytes
+                is_first = number == 1
+                text = "" if is_long else decode_line(raw, location, offset, is_first)
+                if is_long or len(text) > limits.max_line:
                     raise InputError(
                         f"{location}: line longer than {limits.max_line} characters "
                         "(REGARD_MAX_LINE); split it"
                     )
-                mark = number == 1 and raw.startswith(codecs.BOM_UTF8)
-                if not mark or len(raw) > len(codecs.BOM_UTF8):
+                if not is_first or raw != codecs.BOM_UTF8:
                     yield Line(number, offset, text)
                 offset += len(raw)
         except DAMAGED as error:
             raise read_error(path, offset, error) from error
 
 
-def _decode(raw: bytes, location: str, offset: int, *, is_first: bool) -> str:
+def decode_line(raw: bytes, location: str, offset: int, is_first: bool) -> str:
     """Return the text of a line without its end and without a byte order mark."""
     if is_first:
         for mark, message in _FOREIGN_MARKS.items():

@@ -7,11 +7,11 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal
 
-from regard.config.file_kinds import Kind, compression, suffix
+from regard.config.file_kinds import compression, suffix
 from regard.data.arrow_tables import (
     open_parquet,
     parquet_records,
@@ -52,9 +52,7 @@ class Part:
     def read(self) -> bytes:
         """Read the bytes of the image file. Raises InputError for a changed shard."""
         if self.column is not None:
-            image = file_of(
-                _read_group(self.file, self.first, self.column)[self.second]
-            )
+            image = _read_group(self.file, self.first, self.column)[self.second]
             return image if isinstance(image, bytes) else b""
         with open_file(self.file) as stream:
             try:
@@ -66,10 +64,6 @@ class Part:
             end = self.first + self.second
             raise InputError(f"{self.file}: ends before byte {end}; was it changed?")
         return content
-
-    def read_text(self) -> str:
-        """Read the content as a text."""
-        return self.read().decode(errors="replace")
 
 
 @dataclass(frozen=True)
@@ -104,7 +98,7 @@ class ImageShards(ImageSets):
     label: str = "label"
     classes: tuple[str, ...] = ()
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("shards",)
+    recognised = ("shards",)
     example_type = Sample
     convert = Sample.image
     describing: ClassVar[tuple[str, ...]] = ("classes",)
@@ -130,27 +124,20 @@ class ImageShards(ImageSets):
 
     def _read_tar(self, file: str) -> Iterator[Sample]:
         key = None
-        for key, members in groupby(_members(file), lambda member: member[0]):
-            parts = {}
-            images = []
-            for _, name, first, size in members:
-                parts[name] = Part(file, first, size)
-            for name in parts:
-                if PurePath(f"x{name}").suffix in SUFFIXES:
-                    images.append(name)
+        for key, group in groupby(_members(file), lambda member: member[0]):
+            parts = {ending: part for _, ending, part in group}
             place = f"{file}: sample {key!r} ({', '.join(parts)})"
+            images = [name for name in parts if PurePath(f"x{name}").suffix in SUFFIXES]
             if not images:
                 raise InputError(f"{place}: has no image; expected one, such as .jpg")
             label: Any = None
             if CLASS in parts:
-                label = parts[CLASS].read_text().strip()
+                label = parts[CLASS].read().decode(errors="replace").strip()
             elif RECORD in parts:
-                record, _ = parse_json(parts[RECORD].read_text())
-                if isinstance(record, dict):
-                    label = record.get(self.label)
+                record, _ = parse_json(parts[RECORD].read().decode(errors="replace"))
+                label = record.get(self.label) if isinstance(record, dict) else None
             name = self._name(label, place)
-            image = images[0]
-            yield Sample(parts[image], name, f"{file}:{key}{image}")
+            yield Sample(parts[images[0]], name, f"{file}:{key}{images[0]}")
         if key is None:
             raise InputError(f"{file}: has no images")
 
@@ -160,14 +147,12 @@ class ImageShards(ImageSets):
         with open_parquet(file) as table:
             groups = range(table.num_row_groups)
             sizes = [table.metadata.row_group(group).num_rows for group in groups]
+        rows = ((group, row) for group, size in enumerate(sizes) for row in range(size))
         records = parquet_records(file, [self.label])
-        number = 0
-        for group, size in enumerate(sizes):
-            for row, record in enumerate(islice(records, size)):
-                number += 1
-                place = f"{file}:{number}"
-                name = self._name(get_value(record, self.label), place)
-                yield Sample(Part(file, group, row, self.image), name, place)
+        for number, (record, row) in enumerate(zip(records, rows, strict=True), 1):
+            place = f"{file}:{number}"
+            name = self._name(get_value(record, self.label), place)
+            yield Sample(Part(file, *row, self.image), name, place)
 
     def _name(self, label: Any, place: str) -> str:
         """Return the name of a class. Raises InputError for none."""
@@ -187,8 +172,8 @@ class ImageShards(ImageSets):
         return self.classes[int(name)]
 
 
-def _members(file: str) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the name up to its first dot, the ending, offset and size of each file.
+def _members(file: str) -> Iterator[tuple[str, str, Part]]:
+    """Yield the name up to its first dot, the ending, and the place of each file.
 
     Raises:
         InputError: The tar file is damaged or cut off.
@@ -204,15 +189,14 @@ def _members(file: str) -> Iterator[tuple[str, str, int, int]]:
                 headers: Any = archive
                 for member in archive:
                     headers.members.clear()  # else it keeps the headers of all
-                    path = PurePath(member.name)
-                    if not member.isfile() or path.name.startswith("."):
+                    folder, _, name = member.name.rpartition("/")
+                    if not member.isfile() or name.startswith("."):
                         continue
                     if member.offset_data + member.size > size:
                         raise tarfile.ReadError(f"is cut off in {member.name}")
-                    stem, dot, ending = path.name.partition(".")
-                    key = str(path.parent / stem)
-                    ending = f"{dot}{ending}".lower()
-                    yield key, ending, member.offset_data, member.size
+                    stem, dot, ending = name.partition(".")
+                    part = Part(file, member.offset_data, member.size)
+                    yield str(PurePath(folder, stem)), f"{dot}{ending}".lower(), part
         except (tarfile.TarError, *DAMAGED) as error:
             reason = " ".join(str(error).split())
             raise InputError(
@@ -224,4 +208,4 @@ def _members(file: str) -> Iterator[tuple[str, str, int, int]]:
 def _read_group(file: str, group: int, column: str) -> Sequence[Any]:
     """Read the images of a group of rows of a Parquet table."""
     with open_parquet(file) as table:
-        return values_in_group(table, file, group, column)
+        return list(map(file_of, values_in_group(table, file, group, column)))

@@ -4,11 +4,10 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from regard.config.file_kinds import Kind
 from regard.data.arrays import read_idx
 from regard.data.data_files import DataFiles
 from regard.data.files import check_classes, folders_in, is_hidden
@@ -76,7 +75,7 @@ class ImageFolders(ImageSets):
     skip_bad: bool = False
     depth: Depth = None
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("folders",)
+    recognised = ("folders",)
 
     def examples(self, path: str) -> Iterator[LabelledImage]:
         """Yield the images of a folder. Raises InputError for files that are none."""
@@ -120,15 +119,14 @@ class ImageFolders(ImageSets):
                 "move it into one"
             )
         inner = [folder for outer in folders for folder in folders_in(outer)]
-        if self.depth is None and not above:
-            for folder in inner:
-                if any(map(_is_image, folder.rglob("*"))):
-                    raise InputError(
-                        f"{root}: its folders have no images of their own, but folders "
-                        f"with images, such as {folder.relative_to(root)}; set "
-                        "--set data.depth=2 if those are the classes and "
-                        "--set data.depth=1 if not, or name the folder of the classes"
-                    )
+        for folder in inner if self.depth is None and not above else ():
+            if any(map(_is_image, folder.rglob("*"))):
+                raise InputError(
+                    f"{root}: its folders have no images of their own, but folders with "
+                    f"images, such as {folder.relative_to(root)}; set "
+                    "--set data.depth=2 if those are the classes and "
+                    "--set data.depth=1 if not, or name the folder of the classes"
+                )
         return inner if self.depth == 2 else folders
 
     def _fault(self, file: Path) -> str:
@@ -162,7 +160,7 @@ class IdxImages(ImageSets):
     kind: Literal["idx"] = "idx"
     classes: tuple[str, ...] = ()
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("idx",)
+    recognised = ("idx",)
 
     def examples(self, path: str) -> Iterator[LabelledImage]:
         """Yield the images of a file. Raises InputError as `load` does."""
@@ -222,7 +220,7 @@ class ImageRows(Tabular):
     image: str | int = "image"
     label: str | int = "label"
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder of a table")
+    recognised = ("table", "folder of a table")
 
     @property
     def columns(self) -> Columns:

@@ -9,20 +9,13 @@ from typing import Any, NamedTuple
 
 from regard.config.file_kinds import TABLES, is_table_name, suffix
 from regard.data.arrays import read_idx
-from regard.data.arrow_tables import PARQUET, parquet_records, parquet_rows
-from regard.data.delimited import USUAL, open_delimited
+from regard.data.arrow_tables import PARQUET, parquet_rows
 from regard.data.files import Position, iterate_lines, list_files
 from regard.data.images import file_of
 from regard.data.media_files import MediaFiles
-from regard.data.records import (
-    Record,
-    find_values,
-    list_of_objects,
-    number_records,
-    read_json_lines,
-)
+from regard.data.records import Record, find_values
 from regard.data.rows import BadRecord, RowCollector
-from regard.data.tables import KEYED, Columns
+from regard.data.tables import Columns, stream_records
 from regard.errors import InputError
 from regard.images import Image
 
@@ -59,10 +52,6 @@ class RowReader:
 
     columns: Columns
 
-    @property
-    def _names(self) -> list[str]:
-        return list(map(str, self.columns.values()))
-
     def spans(self, path: str, size: int) -> Iterator[Span]:
         """Yield the spans of a file, of `size` rows but for the last.
 
@@ -70,21 +59,13 @@ class RowReader:
             InputError: The file cannot be read, or lacks columns.
         """
         if suffix(path) == PARQUET:
-            positions = map(Position, range(parquet_rows(path, self._names)))
+            names = list(map(str, self.columns.values()))
+            positions = ((row, 0) for row in range(parquet_rows(path, names)))
         else:
             records = self._records(path, Position())
-            positions = (Position(item.number - 1, item.offset) for item in records)
-        first = Position()
-        rows = 0
-        for position in positions:
-            if rows == size:
-                yield Span(path, *first, rows)
-                rows = 0
-            if not rows:
-                first = position
-            rows += 1
-        if rows:
-            yield Span(path, *first, rows)
+            positions = ((record.number - 1, record.offset) for record in records)
+        while batch := list(islice(positions, size)):
+            yield Span(path, *batch[0], len(batch))
 
     def rows(self, span: Span, collector: RowCollector) -> Iterator[RawRow]:
         """Yield the rows of a span; the collector counts bad ones.
@@ -108,29 +89,16 @@ class RowReader:
                 yield RawRow(record.number, row)
 
     def _records(self, path: str, start: Position) -> Iterator[Record]:
-        """Return the records of a file from a position on."""
-        ending = suffix(path)
-        first = start.lines + 1
-        if is_idx(path):
+        """Yield the records of a file from a position on."""
+        if suffix(path) in TABLES:
+            yield from stream_records(path, tuple(self.columns.values()), start)
+        elif is_idx(path):
             images = read_idx(Path(path), 3)[start.lines :]
-            return number_records(({self._names[0]: image} for image in images), first)
-        if ending == PARQUET:
-            rows = parquet_records(path, self._names, start.lines)
-            return number_records(rows, first)
-        if ending == "json":
-            return number_records(list_of_objects(path)[start.lines :], first)
-        if ending in USUAL:
-            columns = tuple(self.columns.values())
-            return open_delimited(path, ending, columns).records(start)
-        if ending == "jsonl":
-            return read_json_lines(path, start)
-        if ending in KEYED:
-            raise InputError(
-                f"{path}: is not read in parts; expected .json, .jsonl, .csv, .tsv or "
-                ".parquet"
-            )
-        lines = iterate_lines(path, start=start)
-        return (Record(line.number, line.text, offset=line.offset) for line in lines)
+            for number, image in enumerate(images, start.lines + 1):
+                yield Record(number, dict.fromkeys(self.columns.values(), image))
+        else:
+            for number, offset, text in iterate_lines(path, start=start):
+                yield Record(number, text, offset=offset)
 
 
 def image_at(

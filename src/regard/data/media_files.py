@@ -86,7 +86,7 @@ class MediaFiles:
         files = [path for path in sorted(folder.iterdir()) if path.is_file()]
         files = [path for path in files if not is_hidden(path)]
         tables = [path for path in files if is_table_name(path.name)]
-        tables = tables or [path for path in files if self._lists(path)]
+        tables = tables or list(filter(self._lists, files))
         if len(tables) > 1:
             names = ", ".join(table.name for table in tables[:3])
             raise InputError(

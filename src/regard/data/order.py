@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import overload
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,6 +18,28 @@ from jaxtyping import Float, Int
 CHUNK, BLOCK = 1 << 17, 1 << 10
 """The examples of a chunk, and those that stay neighbours from epoch to epoch."""
 RowIndices = Int[np.ndarray, " row"]
+E = TypeVar("E")
+
+
+class LazySequence(Sequence[E], ABC, Generic[E]):
+    """A sequence that computes each item by `item`; a slice is a list."""
+
+    @abstractmethod
+    def item(self, index: int) -> E:
+        """Return the item at an index of 0 or more that is below the length."""
+
+    def __iter__(self) -> Iterator[E]:
+        return map(self.item, range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> E: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[E]: ...
+    def __getitem__(self, index: int | slice) -> E | list[E]:
+        indices = range(len(self))[index]
+        if isinstance(indices, int):
+            return self.item(indices)
+        return list(map(self.item, indices))
 
 
 @dataclass(frozen=True)
@@ -31,7 +53,7 @@ class OrderPosition:
 START = OrderPosition()
 
 
-class Order(Sequence[list[int]], ABC):
+class Order(LazySequence[list[int]]):
     """The batches of an epoch as lists of example indices, a pure function of fields."""
 
     @property
@@ -63,16 +85,9 @@ class Order(Sequence[list[int]], ABC):
     def __iter__(self) -> Iterator[list[int]]:
         return (batch for _, batch in self.walk())
 
-    @overload
-    def __getitem__(self, index: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[list[int]]: ...
-    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(index, slice) or index < 0:
-            return list(self)[index]
-        for _, batch in self.walk(index):
-            return batch
-        raise IndexError(f"batch {index}: the order has {len(self)}")
+    def item(self, index: int) -> list[int]:
+        """Return a batch."""
+        return next(batch for _, batch in self.walk(index))
 
 
 @dataclass(frozen=True)
@@ -128,18 +143,14 @@ class Consecutive(Order):
     @property
     def chunks(self) -> int:
         """The number of chunks."""
-        return -(-self.total // self._per_chunk)
-
-    @property
-    def _per_chunk(self) -> int:
-        return max(1, CHUNK // self.size)
+        return -(-self.total // max(1, CHUNK // self.size))
 
     def chunk(self, number: int) -> Sequence[list[int]]:
         """Return the batches of a chunk."""
-        first = number * self._per_chunk
-        numbers = range(first, min(self.total, first + self._per_chunk))
-        size = self.size
-        return [list(range(size * batch, size * (batch + 1))) for batch in numbers]
+        count = max(1, CHUNK // self.size)
+        batches = range(number * count, min(self.total, (number + 1) * count))
+        firsts = (batch * self.size for batch in batches)
+        return [list(range(first, first + self.size)) for first in firsts]
 
 
 def as_order(batches: Order | Sequence[list[int]]) -> Order:
@@ -181,9 +192,6 @@ def numpy_random(random: Random) -> np.random.RandomState:
 
 
 def uniform(random: Random, rows: int, columns: int) -> Float[np.ndarray, "row column"]:
-    """Return the next numbers of `random.random()`, row by row, which are used up."""
-    twin = numpy_random(random)
-    numbers = twin.random_sample((rows, columns))
-    _, keys, position, *_ = twin.get_state()
-    random.setstate((3, (*np.asarray(keys).tolist(), int(position)), None))
-    return numbers
+    """Return the next numbers of `random.random()`, row by row."""
+    numbers = (random.random() for _ in range(rows * columns))
+    return np.fromiter(numbers, np.float64, rows * columns).reshape(rows, columns)

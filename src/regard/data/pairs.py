@@ -1,22 +1,22 @@
 """Pairs of source and target text: parallel files, tables and word alignments."""
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-from regard.config.file_kinds import TEXTS, Kind, is_table, suffix
+from pydantic import BaseModel, NonNegativeInt, ValidationError
+
+from regard.config.file_kinds import TEXTS, is_table, suffix
 from regard.data.data_files import DataFiles, TableFiles
 from regard.data.files import (
     FilePath,
-    check_one_set,
     is_remote,
-    iterate_numbered_lines,
-    list_files,
+    iterate_lines,
+    list_set_files,
     read_lines,
 )
 from regard.data.questions import Question, QuestionFiles, join_lines
@@ -91,13 +91,11 @@ def read_gold(path: FilePath) -> list[Gold]:
     return gold
 
 
-def check_inside(
-    place: str, links: Links, words: tuple[int | None, int | None]
-) -> None:
-    """Raise InputError for a link beyond the words of a side; None allows any."""
+def check_inside(place: str, links: Links, words: tuple[int, int]) -> None:
+    """Raise InputError for a link beyond the words of a side."""
     for link in sorted(links):
         for side, index, count in zip(("source", "target"), link, words, strict=True):
-            if count is not None and index >= count:
+            if index >= count:
                 raise InputError(
                     f"{place}: link {link[0]}-{link[1]} lies outside the {count} words "
                     f"of the {side}; words count from 0"
@@ -106,7 +104,8 @@ def check_inside(
 
 def _parse_links(location: str, line: str, marks: str) -> Gold:
     """Parse the sure links of a line, and all of them."""
-    links: dict[tuple[int, int], bool] = {}
+    sure = set()
+    possible = set()
     for part in line.split():
         match = LINK.fullmatch(part)
         if match is None or match[2] not in marks:
@@ -115,36 +114,33 @@ def _parse_links(location: str, line: str, marks: str) -> Gold:
                 f"{location}: got {part!r}; expected links such as {examples}"
             )
         link = int(match[1]), int(match[3])
-        links[link] = match[2] == "-" or links.get(link, False)
-    return Gold(frozenset(link for link in links if links[link]), frozenset(links))
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return Gold(frozenset(sure), frozenset(possible))
+
+
+class JsonLinks(BaseModel):
+    """The links of a sentence in JSON."""
+
+    sure: frozenset[tuple[NonNegativeInt, NonNegativeInt]]
+    possible: frozenset[tuple[NonNegativeInt, NonNegativeInt]] = frozenset()
 
 
 def _parse_json_links(location: str, line: str) -> Gold:
     """Parse the sure links of an object, and all of them."""
     try:
-        record = json.loads(line)
-        sure, possible = (
-            [(int(source), int(target)) for source, target in record.get(name, ())]
-            for name in ("sure", "possible")
-        )
-        if "sure" not in record or min(map(min, [*sure, *possible]), default=0) < 0:
-            raise ValueError("a negative number or no `sure`")
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        links = JsonLinks.model_validate_json(line)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
         raise InputError(
-            f"{location}: has no links ({error}); expected an object with `sure`, and "
+            f"{location}: has no links ({reason}); expected an object with `sure`, and "
             "optionally `possible`, lists of [source, target] counted from 0"
         ) from error
-    return Gold(frozenset(sure), frozenset([*sure, *possible]))
+    return Gold(links.sure, links.sure | links.possible)
 
 
 def read_parallel(
-    source_path: FilePath, target_path: FilePath, *, skip_bad: bool = False
-) -> list[Pair]:
-    """Return the pairs of `stream_parallel`."""
-    return list(stream_parallel(source_path, target_path, skip_bad=skip_bad))
-
-
-def stream_parallel(
     source_path: FilePath, target_path: FilePath, *, skip_bad: bool = False
 ) -> Iterator[Pair]:
     """Pair line i of one file with line i of the other.
@@ -155,7 +151,7 @@ def stream_parallel(
     paths = source_path, target_path
     if all(is_remote(path) or os.path.isfile(path) for path in paths):
         _check_equal_lengths(paths)  # not of a pipe, which is read once
-    texts = ((text for _, text in iterate_numbered_lines(path)) for path in paths)
+    texts = ((line.text for line in iterate_lines(path)) for path in paths)
     collector = RowCollector(source_path, skip_bad)
     for number, (source, target) in enumerate(zip_longest(*texts, fillvalue=""), 1):
         if not source.strip():
@@ -173,7 +169,7 @@ def _check_equal_lengths(paths: Sequence[FilePath]) -> None:
     blanks = []
     for path in paths:
         number = 0
-        for number, text in iterate_numbered_lines(path):
+        for number, _, text in iterate_lines(path):
             if not text.strip():
                 blanks.append(f"{path}:{number}")
         counts.append(number)
@@ -183,23 +179,6 @@ def _check_equal_lengths(paths: Sequence[FilePath]) -> None:
             f"{paths[0]} has {counts[0]} lines, {paths[1]} has {counts[1]}; expected "
             f"equally many ({blank})"
         )
-
-
-def match_files(paths: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Match the files of two sides, each a file, a folder or a pattern, by their order.
-
-    Raises:
-        InputError: The sides have different numbers of files.
-    """
-    sources, targets = (list_files(str(path)) for path in paths)
-    check_one_set(paths[0], sources)
-    check_one_set(paths[1], targets)
-    if len(sources) != len(targets):
-        raise InputError(
-            f"{paths[0]} names {len(sources)} files, {paths[1]} {len(targets)}; "
-            "expected equally many, which are paired in the order of their names"
-        )
-    return zip(sources, targets, strict=True)
 
 
 def read_pair_files(
@@ -215,7 +194,7 @@ def read_pair_files(
     """
     paths = list(map(str, files))
     if len(paths) == 2:
-        return read_parallel(*paths, skip_bad=skip_bad)
+        return list(read_parallel(*paths, skip_bad=skip_bad))
     if len(paths) > 2 or not is_table(paths[0]):
         raise InputError(
             f"{', '.join(paths)}: expected a source and a target file, or one table "
@@ -246,7 +225,7 @@ class Parallel(DataFiles[Pair]):
     skip_bad: bool = False
     links: str | None = None
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("two files",)
+    recognised = ("two files",)
     example_type = Pair
     noun = "pairs"
     expected = (
@@ -255,21 +234,36 @@ class Parallel(DataFiles[Pair]):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.links and self.skip_bad:
             raise InputError("parallel: links go by line, so skip_bad must be false")
 
     def examples(self, path: tuple[str, str]) -> Iterator[Pair]:
         """Yield the pairs of two sides. Raises InputError as `load` does."""
-        for source, target in match_files(path):
-            yield from stream_parallel(source, target, skip_bad=self.skip_bad)
+        sources, targets = map(list_set_files, path)
+        if len(sources) != len(targets):
+            raise InputError(
+                f"{path[0]} names {len(sources)} files, {path[1]} {len(targets)}; "
+                "expected equally many, which are paired in the order of their names"
+            )
+        for source, target in zip(sources, targets, strict=True):
+            yield from read_parallel(source, target, skip_bad=self.skip_bad)
 
-    def entries(self, path: tuple[str, str]) -> Iterator[tuple[str, Pair]]:
-        """Yield the pairs of two sides, those of training with their links."""
-        pairs = self.examples(path)
-        if self.links and path == self.train:
-            pairs = iter(_add_links(list(pairs), self.links))
-        return (("", pair) for pair in pairs)
+    def train_examples(self) -> Iterator[Pair]:
+        """Yield the training pairs with their links."""
+        if not self.links:
+            yield from super().train_examples()
+            return
+        links = read_links(self.links)
+        pairs = list(super().train_examples())
+        if len(links) != len(pairs):
+            raise InputError(
+                f"{self.links} has {len(links)} lines, the training pairs are "
+                f"{len(pairs)}; expected equally many"
+            )
+        for number, (pair, pair_links) in enumerate(zip(pairs, links, strict=True), 1):
+            words = len(pair.source.split()), len(pair.target.split())
+            check_inside(f"{self.links}:{number}", pair_links, words)
+            yield replace(pair, links=pair_links)
 
     def group(self, example: Pair) -> str:
         """Return the source, since a source with several targets stays in one set."""
@@ -294,13 +288,12 @@ class Table(TableFiles[Pair]):
     source: str | int = "source"
     target: str | int = "target"
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder of tables")
+    recognised = ("table", "folder of tables")
     example_type = Pair
     noun = "pairs"
     expected = "a table with a column for each side, as --set data.train=FILE"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         paths = [path for path in (self.train, self.valid, self.test) if path]
         for path in paths:
             # A text is a table by its lines, and may be gone when a run is loaded.
@@ -343,20 +336,56 @@ class Squad(QuestionFiles[Pair]):
     convert = staticmethod(as_pair)
 
 
-def _add_links(pairs: Sequence[Pair], path: str) -> list[Pair]:
-    """Add the word alignment of each pair from a file."""
-    links = read_links(path)
-    if len(links) != len(pairs):
-        raise InputError(
-            f"{path} has {len(links)} lines, the training pairs are {len(pairs)}; "
-            "expected equally many"
-        )
-    for number, (pair, pair_links) in enumerate(zip(pairs, links, strict=True), 1):
-        words = len(pair.source.split()), len(pair.target.split())
-        check_inside(f"{path}:{number}", pair_links, words)
-    return [replace(p, links=line) for p, line in zip(pairs, links, strict=True)]
+SAMPLE = 500
+MORE_WORDS = 2.0
+"""How much more of a side's words the other training side has, if sides are swapped."""
+LEAST_WORDS = 0.3
+"""The least share of the words of a swapped side that the other training side has."""
+LENGTH_RATIO = 1.5
+"""How many times as long as the other a side is, if their lengths differ."""
+FEWEST = 20
+"""The fewest pairs of a set that are compared."""
 
 
-def tests_of(data: Any) -> Sequence[Pair]:
-    """Read the test set of a section, of files without the other sets."""
-    return data.tests() if isinstance(data, DataFiles) else data.load().test
+def are_sides_swapped(train: Sequence[Pair], pairs: Sequence[Pair]) -> bool:
+    """Return whether the sources of a set are like the targets of the training set.
+
+    They are by their words, or by the same words and lengths the other way round.
+    """
+    if min(len(train), len(pairs)) < FEWEST:
+        return False
+    sources, targets = _sample_words(train)
+    other_sources, other_targets = _sample_words(pairs)
+    same = _share(other_sources, sources), _share(other_targets, targets)
+    crossed = _share(other_sources, targets), _share(other_targets, sources)
+    if all(
+        cross > max(LEAST_WORDS, MORE_WORDS * share)
+        for share, cross in zip(same, crossed, strict=True)
+    ):
+        return True
+    if any(
+        MORE_WORDS * cross <= share for share, cross in zip(same, crossed, strict=True)
+    ):
+        return False
+    ratio = len(sources) / len(targets)
+    swapped_ratio = len(other_targets) / len(other_sources)
+    return (
+        min(ratio, swapped_ratio) > LENGTH_RATIO
+        or max(ratio, swapped_ratio) < 1 / LENGTH_RATIO
+    )
+
+
+def _sample_words(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
+    """Return the words of sources and targets; without blanks their characters."""
+    sides: tuple[list[str], list[str]] = [], []
+    for pair in pairs[:: max(1, len(pairs) // SAMPLE)]:
+        for words, text in zip(sides, (pair.source, pair.target), strict=True):
+            parts = text.lower().split()
+            words += parts if len(parts) > 1 else text.lower()
+    return sides
+
+
+def _share(words: Sequence[str], reference: Sequence[str]) -> float:
+    """Return the share of words that occur among reference words."""
+    vocabulary = set(reference)
+    return sum(word in vocabulary for word in words) / len(words)

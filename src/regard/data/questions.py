@@ -1,21 +1,15 @@
 """Questions about paragraphs: SQuAD files (Rajpurkar 2016, 1606.05250) and tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import Any
 
-from regard.config.file_kinds import Kind, suffix
+from regard.config.file_kinds import suffix
 from regard.data.data_files import DataFiles, E
 from regard.data.records import ABSENT, find_values, get_value, read_document
 from regard.data.rows import RowCollector, iterate_converted
-from regard.data.tables import (
-    Columns,
-    Tabular,
-    advise,
-    stream_records,
-    table_files,
-)
+from regard.data.tables import Columns, Tabular, advise, table_files
 from regard.errors import InputError, quote
 
 START = "answer_start"
@@ -67,13 +61,12 @@ class QuestionFiles(DataFiles[E], Tabular):
     answer: str | int = "answer_text"
     answer_start: str | int = START
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("table", "tables")
+    recognised = ("table", "tables")
     example_type = Question
     noun = "questions"
     expected = "a file of questions, as --set data.train=FILE"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self.check_columns(self.columns)
 
     @property
@@ -117,34 +110,25 @@ class QuestionFiles(DataFiles[E], Tabular):
         Raises:
             InputError: A record is invalid, by file and place.
         """
-        if suffix(path) == "json":
-            document = read_document(path)
-            if isinstance(document, Mapping):
-                yield from _read_squad(document, path)
-                return
+        if suffix(path) == "json" and isinstance(
+            document := read_document(path), Mapping
+        ):
+            yield from _read_squad(document, path)
+            return
         required = [self.question, self.context, self.answer]
         if self.answer_start != START:  # which is optional under its usual name
             required.append(self.answer_start)
         with advise({**self.columns, START: self.answer_start}):
             for file in table_files(path):
                 collector = RowCollector(file, self.skip_bad)
-                for record in stream_records(
-                    file,
-                    required,
-                    self.delimiter_character,
-                    self.quoting,
-                    all_columns=True,
-                ):
+                for record in self.stream_records(file, required, all_columns=True):
                     values = find_values(record, required, collector)
                     if values is None:
                         continue
-                    question, context, answer, *_ = values
-                    place = f"{collector.path}:{record.number}"
                     start = get_value(record.values, self.answer_start)
                     try:
-                        parsed = _parse_question(
-                            question, context, answer, start, place
-                        )
+                        place = f"{file}:{record.number}"
+                        parsed = _parse_question(values, start, place)
                     except InputError as error:
                         collector.refuse(record.number, str(error))
                         continue
@@ -188,39 +172,38 @@ def _read_text(value: Any) -> str:
     return value
 
 
-def _read_offset(value: Any) -> int:
-    """Return an offset, also as a data frame with empty cells writes it, `5.0`."""
-    text = str(value).strip().removesuffix(".0")
-    if not text.isdecimal():
-        raise InputError(f"offset {value!r}; expected a whole number from 0")
-    return int(text)
-
-
-def _parse_question(
-    question: Any, context: Any, answer: Any, start: Any, place: str
-) -> Question:
+def _parse_question(values: Sequence[Any], start: Any, place: str) -> Question:
     """Return a question whose answers have these offsets, as far as there are any.
 
     Raises:
         InputError: A value is no text, or the context has another text at an offset.
     """
+    question, context, answer, *_ = values
+    _read_text(context)
     texts = list(map(_read_text, _list_items(answer)))
-    starts = list(map(_read_offset, _list_items(start)))
+    starts = _list_items(start)
     if len(starts) > len(texts):
         raise InputError(
             f"{len(starts)} offsets, but {len(texts)} answers; expected one each"
         )
     answers = []
     for text, offset in zip_longest(texts, starts):
-        located = locate(text, _read_text(context), offset)
-        if offset not in (None, located.start):
-            excerpt = quote(context[offset : offset + len(text)])
-            raise InputError(
-                f"the context has {excerpt} at offset {offset} and not the answer "
-                f"{quote(text)}, which begins at {located.start}"
-            )
+        located = locate(text, context)
+        if offset is not None:
+            # A data frame with empty cells writes offsets as `5.0`.
+            digits = str(offset).strip().removesuffix(".0")
+            if not digits.isdecimal():
+                raise InputError(f"offset {offset!r}; expected a whole number from 0")
+            first = int(digits)
+            if not context.startswith(text, first):
+                excerpt = quote(context[first : first + len(text)])
+                raise InputError(
+                    f"the context has {excerpt} at offset {first} and not the answer "
+                    f"{quote(text)}, which begins at {located.start}"
+                )
+            located = Answer(text, first)
         answers.append(located)
-    return Question(_read_text(question), _read_text(context), tuple(answers), place)
+    return Question(_read_text(question), context, tuple(answers), place)
 
 
 def locate(text: str, context: str, start: Any = None) -> Answer:

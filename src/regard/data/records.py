@@ -66,12 +66,12 @@ def read_rows(
         values = find_values(record, columns, collector)
         if values is None:
             continue
-        *before, last = values
-        listed = isinstance(last, list | tuple) and columns[-1] not in lists
-        cells = list(zip(columns, before, strict=False))
-        cells += [(columns[-1], item) for item in (last if listed else [last])]
+        cells = list(zip(columns, values, strict=True))
+        column, last = cells[-1]
+        listed = isinstance(last, list | tuple) and column not in lists
+        if listed:
+            cells[-1:] = [(column, item) for item in last]
         texts = []
-        column = columns[-1]
         try:
             if listed and not last:
                 raise ValueError("is an empty list, expected at least one text")
@@ -83,9 +83,8 @@ def read_rows(
             place = f"character {character}: " if record.line else ""
             collector.refuse(record.number, f"{place}column {column!r} {error}")
             continue
-        fields = texts[: len(columns)]
-        alternatives = texts[len(columns) :]
-        yield collector.row(record.number, fields, alternatives, listed=listed)
+        width = len(columns)
+        yield collector.row(record.number, texts[:width], texts[width:], listed=listed)
     collector.check()
 
 
@@ -94,17 +93,17 @@ def find_values(
 ) -> list[Any] | None:
     """Return the values of the columns of a record; None if it is refused."""
     fault = record.fault
-    record_type = type(record.values).__name__
-    if not fault and not isinstance(record.values, Mapping):
+    content = record.values
+    if not fault and not isinstance(content, Mapping):
         place = "character 1: " if record.line else ""
-        fault = f"{place}expected an object with keys, found {record_type}"
+        fault = f"{place}expected an object with keys, found {type(content).__name__}"
     if fault:
         collector.refuse(record.number, fault)
         return None
-    values = [get_value(record.values, column) for column in columns]
+    values = [get_value(content, column) for column in columns]
     pairs = zip(columns, values, strict=True)
     if missing := [str(column) for column, value in pairs if value is ABSENT]:
-        collector.lack(record.number, missing, list_keys(record.values))
+        collector.lack(record.number, missing, list_keys(content))
         return None
     return values
 
@@ -215,11 +214,6 @@ def list_of_objects(path: str | Path) -> list[Any]:
     return value
 
 
-def number_records(values: Iterable[Any], first: int = 1) -> Iterator[Record]:
-    """Yield values as records with numbers."""
-    return (Record(number, value) for number, value in enumerate(values, first))
-
-
 MEMORY_SUFFIX = ".memory"
 
 
@@ -261,15 +255,14 @@ def records_of(data: Any) -> Sequence[Mapping[str, Any]] | None:
     mappings, such as those of `datasets`. Classes that a data set has as numbers with
     names are read by name.
     """
-    if isinstance(data, str | bytes | Mapping):
-        return None
     if isinstance(data, list | tuple):
         return data if data and isinstance(data[0], Mapping) else None
     if isinstance(data, Frame):
         names = [str(name) for name in data.columns]
         rows = zip(*(data[name] for name in data.columns), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
-    if not (isinstance(data, Iterable) and isinstance(data, Sized)):
+    is_set = isinstance(data, Iterable) and isinstance(data, Sized)
+    if not is_set or isinstance(data, str | bytes | Mapping):
         return None
     classes = {}
     for name, feature in (getattr(data, "features", None) or {}).items():

@@ -27,12 +27,14 @@ class Row:
         place: The location of the record, `file:line`.
         alternatives: Further items of the last value, if it is a list.
         listed: Whether the last value is a list.
+        split: The value in the column that says of which set the row is.
     """
 
     fields: tuple[str, ...]
     place: str
     alternatives: tuple[str, ...] = ()
     listed: bool = False
+    split: str = ""
 
 
 class MissingColumns(InputError):
@@ -41,23 +43,19 @@ class MissingColumns(InputError):
     Attributes:
         names: The missing columns.
         available: The columns of the table.
-        columns: The keys of a run file that name the columns.
+        advice: What to do about them.
+        keys: The keys of a run file that name the columns.
     """
 
     def __init__(
-        self,
-        path: object,
-        names: Sequence[str],
-        available: Iterable[str],
-        advice: str = "",
-        columns: Collection[str] = (),
+        self, path: object, names: Sequence[str], available: Iterable[str]
     ) -> None:
         self.path = path
         self.names = list(names)
         self.available = list(available)
-        self.advice = advice
-        self.columns = columns
-        super().__init__(path, self.names, self.available, advice, columns)
+        self.advice = ""
+        self.keys: Sequence[str] = ()
+        super().__init__(path, self.names, self.available)
 
     def __str__(self) -> str:
         missing = " and ".join(map(repr, self.names))
@@ -83,12 +81,6 @@ class MissingColumns(InputError):
         }
         best = max(likeness, key=likeness.__getitem__, default="")
         return best if best and likeness[best] >= ALIKE else None
-
-    def with_advice(
-        self, advice: str, columns: Collection[str] = ()
-    ) -> "MissingColumns":
-        """Return the error with what to do, and the keys that name the columns."""
-        return MissingColumns(self.path, self.names, self.available, advice, [*columns])
 
 
 class BadRecord(InputError):

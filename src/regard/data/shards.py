@@ -8,10 +8,8 @@ the shard that it was writing.
 import json
 import logging
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,10 +20,9 @@ from jaxtyping import Int
 from tqdm import tqdm
 
 from regard.storage import atomic
-from regard.storage.atomic import replacing
+from regard.storage.atomic import NAME as LOCK
+from regard.storage.atomic import replacing, wait_for_lock
 from regard.storage.cache_folder import BEGUN, name_cache_option
-from regard.storage.lock import NAME as LOCK
-from regard.storage.lock import wait_for_lock
 
 log = logging.getLogger("regard")
 
@@ -33,12 +30,12 @@ VALUES, OFFSETS, COUNTS = ".values.npy", ".offsets.npy", "counts.json"
 """The endings of the two files of a column, and the file of the numbers."""
 ROWS = 1 << 16
 """The rows of a shard; the last one may have fewer."""
-VERSION = 2
+VERSION = 3
 COMPLETE = "complete.json"
 CHECKSUM_LIMIT = 1 << 30
 """Bytes of a table that is compared with its checksums whenever it is opened."""
 LOG_SECONDS = 10.0
-"""Seconds between two lines of progress."""
+"""Seconds between two lines of progress without a terminal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +118,10 @@ class Shard:
         return cls(columns, json.loads((path / COUNTS).read_text()))
 
 
-class RowProgress(AbstractContextManager["RowProgress"]):
-    """A bar of the rows that are done, or without a terminal lines of the log.
+def begin_progress(
+    work: str, rows: int, done: int, *, silent: bool = False
+) -> "tqdm[Any]":
+    """Return a bar of the rows that are done, without a terminal one in `LOG_SECONDS`.
 
     Args:
         work: The work, a verb first.
@@ -130,45 +129,17 @@ class RowProgress(AbstractContextManager["RowProgress"]):
         done: The rows that were done before.
         silent: Whether nothing is shown.
     """
-
-    def __init__(
-        self, work: str, rows: int, done: int, *, silent: bool = False
-    ) -> None:
-        self.work = work
-        self.rows = rows
-        self.done = done
-        self._logs = not silent and not sys.stderr.isatty()
-        self._time = time.monotonic()
-        self._logged = done
-        self._bar = tqdm(
-            total=rows or None,
-            initial=done,
-            unit=" rows",
-            desc=work,
-            disable=silent or self._logs,
-            leave=False,
-        )
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.close()
-
-    def add(self, rows: int) -> None:
-        """Count rows that this process did."""
-        self.advance(self.done + rows)
-
-    def advance(self, done: int) -> None:
-        """Count the rows that all processes did, at least so many."""
-        self._bar.update(max(0, done - self.done))
-        self.done = max(done, self.done)
-        seconds = time.monotonic() - self._time
-        if self._logs and seconds >= LOG_SECONDS:
-            speed = (self.done - self._logged) / max(seconds, 1e-9)
-            of = f" of {self.rows:,}" if self.rows else ""
-            log.info(
-                "%s: %s%s rows, %.0f rows/s", self.work, f"{self.done:,}", of, speed
-            )
-            self._time = time.monotonic()
-            self._logged = self.done
+    seconds = 0.1 if sys.stderr.isatty() else LOG_SECONDS
+    return tqdm(
+        total=rows or None,
+        initial=done,
+        unit=" rows",
+        desc=work,
+        disable=silent,
+        leave=False,
+        mininterval=seconds,
+        delay=seconds,
+    )
 
 
 Make = Callable[[int], Iterator[Shard]]
@@ -246,18 +217,21 @@ def build_or_open(
         Exception: `make` raises it.
     """
     with name_cache_option():
-        table, fault = _open_if_sound(folder, stamp)
-        if table is not None:
-            return table
+        if not _find_fault(folder, stamp):
+            return open_table(folder)
         with atomic.explain_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         with wait_for_lock(folder, title):
-            table, fault = _open_if_sound(folder, stamp)
-            if table is not None:
-                return table
-            if fault:
-                log.warning("%s: %s; it is built again", title, fault)
-            _build(folder, stamp, make, title, rows)
+            if fault := _find_fault(folder, stamp):
+                if (folder / COMPLETE).exists():
+                    log.warning("%s: %s; it is built again", title, fault)
+                _build(
+                    folder,
+                    stamp,
+                    make,
+                    title,
+                    rows,
+                )
         return open_table(folder)
 
 
@@ -268,71 +242,65 @@ def open_table(folder: Path) -> ShardTable:
         OSError: There is none.
         ValueError: It is damaged.
     """
-    count = len(json.loads((folder / COMPLETE).read_text(encoding="utf-8"))["shards"])
-    return ShardTable(
-        [Shard.read(_path(folder, number)) for number in range(count)], folder
-    )
+    count = len(json.loads((folder / COMPLETE).read_text())["shards"])
+    shards = [Shard.read(_path(folder, number)) for number in range(count)]
+    return ShardTable(shards, folder)
 
 
-def _open_if_sound(
-    folder: Path, stamp: Mapping[str, Any]
-) -> tuple[ShardTable | None, str]:
-    """Open the table if it is complete and sound; else return what is wrong with it."""
+def _find_fault(folder: Path, stamp: Mapping[str, Any]) -> str:
+    """Return why the table in a folder cannot be used; empty if it can."""
     try:
-        about = json.loads((folder / COMPLETE).read_text(encoding="utf-8"))
+        about = json.loads((folder / COMPLETE).read_text())
         if about["version"] != VERSION:
-            return None, f"the encoded set in {folder} is of version {about['version']}"
+            return f"the encoded set in {folder} is of version {about['version']}"
         if about["stamp"] != stamp:
-            return None, "its sources changed since it was encoded"
+            return "its sources changed since it was encoded"
         is_small = sum(size for size, _ in about["shards"]) <= CHECKSUM_LIMIT
         for number, (size, checksum) in enumerate(about["shards"]):
             path = _path(folder, number)
             if _size(path) != size or (is_small and _checksum(path) != checksum):
-                return None, f"{path} is damaged"
-        return open_table(folder), ""
+                return f"{path} is damaged"
+        open_table(folder)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        if not (folder / COMPLETE).exists():
-            return None, ""
         reason = " ".join(str(error).split())[:100]
-        return None, f"the encoded set in {folder} is damaged ({reason})"
+        return f"the encoded set in {folder} is damaged ({reason})"
+    return ""
 
 
 def _build(
     folder: Path, stamp: Mapping[str, Any], make: Make, title: str, rows: int
 ) -> None:
     begun = {"version": VERSION, "stamp": dict(stamp)}
-    done = _keep_full_shards(folder, begun)
-    atomic.write(folder / BEGUN, json.dumps(begun).encode())
-    with RowProgress(f"encoding {title}", rows, done * ROWS) as progress:
+    content = json.dumps(begun).encode()
+    path = folder / BEGUN
+    done = 0
+    # An interrupted build of the same sources goes on behind its full shards.
+    if path.is_file() and path.read_bytes() == content:
+        done = 0 if (folder / COMPLETE).exists() else _count_full_shards(folder)
+    retained = {LOCK, *(_path(folder, number).name for number in range(done))}
+    for path in folder.iterdir():
+        if path.name not in retained:
+            atomic.discard(path)
+    atomic.write(folder / BEGUN, content)
+    with begin_progress(f"encoding {title}", rows, done * ROWS) as progress:
         for shard in make(done):
             shard.write(_path(folder, done))
             done += 1
-            progress.add(len(shard))
+            progress.update(len(shard))
     paths = [_path(folder, number) for number in range(done)]
     sizes = [[_size(path), _checksum(path)] for path in paths]
     atomic.write(folder / COMPLETE, json.dumps(begun | {"shards": sizes}).encode())
 
 
-def _keep_full_shards(folder: Path, begun: Mapping[str, Any]) -> int:
-    """Count the full shards of an interrupted build of the same sources.
-
-    All other files are removed.
-    """
-    done = 0
-    path = folder / BEGUN
-    is_same = path.is_file() and path.read_bytes() == json.dumps(begun).encode()
-    while is_same and not (folder / COMPLETE).exists():
-        try:
-            if len(Shard.read(_path(folder, done))) < ROWS:
-                break
-        except (OSError, ValueError, EOFError):
-            break
-        done += 1
-    retained = {LOCK, *(_path(folder, number).name for number in range(done))}
-    for path in folder.iterdir():
-        if path.name not in retained:
-            atomic.discard(path)
-    return done
+def _count_full_shards(folder: Path) -> int:
+    """Count the shards before the first one that is missing, damaged or not full."""
+    number = 0
+    try:
+        while len(Shard.read(_path(folder, number))) == ROWS:
+            number += 1
+    except (OSError, ValueError, EOFError) as error:
+        log.debug("%s goes on at shard %d: %s", folder, number, error)
+    return number
 
 
 def _path(folder: Path, number: int) -> Path:
@@ -346,7 +314,5 @@ def _size(folder: Path) -> int:
 def _checksum(folder: Path) -> int:
     checksum = 0
     for path in sorted(folder.iterdir()):
-        with path.open("rb") as file:
-            while part := file.read(1 << 20):
-                checksum = zlib.crc32(part, checksum)
+        checksum = zlib.crc32(path.read_bytes(), checksum)
     return checksum

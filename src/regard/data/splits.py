@@ -5,11 +5,16 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import Field
 
 from regard.errors import InputError
 
 E_co = TypeVar("E_co", covariant=True)
+Share = Annotated[float, Field(gt=0, le=0.5)]
+Tail = Annotated[float, Field(gt=0, lt=1)]
+"""The share of examples, and of running text, that may be held out."""
 
 
 @dataclass(frozen=True)
@@ -45,32 +50,8 @@ class HeldOut:
     """
 
     kind: str = ""
-    held_out: float = 0.1
+    held_out: Share = 0.1
     split_seed: int = 1
-
-    def __post_init__(self) -> None:
-        check_share(self.held_out, "data")
-
-    def choose_rows(
-        self,
-        count: int,
-        name: str,
-        groups: Sequence[Hashable] | None = None,
-        strata: Sequence[Any] | None = None,
-    ) -> list[int]:
-        """Choose the rows of `count` examples that are held out, in ascending order.
-
-        Raises:
-            InputError: There are too few examples or groups.
-        """
-        if strata is not None:
-            rows = choose_from_strata(strata, self.held_out, self.split_seed)
-        else:
-            groups = range(count) if groups is None else groups
-            rows = choose_groups(groups, self.held_out, self.split_seed)
-        if not 0 < len(rows) < count:
-            raise too_few(name)
-        return rows
 
 
 def choose_groups(groups: Sequence[Hashable], share: float, seed: int) -> list[int]:
@@ -102,29 +83,14 @@ def choose_from_strata(strata: Sequence[Any], share: float, seed: int) -> list[i
     """
     count = len(strata)
     counts = Counter(strata)
-    rows = []
-    for row, stratum in enumerate(strata):
-        if counts[stratum] > 1:
-            rows.append(row)
+    rows = [row for row in range(count) if counts[strata[row]] > 1]
     if 2 * len(rows) < count:
         rows = list(range(count))
     Random(f"held out {seed}").shuffle(rows)
-    rows.sort(key=lambda row: strata[row])
+    rows.sort(key=strata.__getitem__)
     number = min(len(rows), math.ceil(share * count))
     distance = len(rows) / max(1, number)
-    chosen = []
-    for index in range(number):
-        middle = int((index + 0.5) * distance)
-        chosen.append(rows[middle])
-    return sorted(chosen)
-
-
-def check_share(held_out: float, kind: str) -> None:
-    """Raise InputError for a share that cannot be held out."""
-    if not 0 < held_out <= 0.5:
-        raise InputError(
-            f"{kind}: held_out is {held_out}; expected a share above 0, at most 0.5"
-        )
+    return sorted(rows[int((index + 0.5) * distance)] for index in range(number))
 
 
 def too_few(name: str) -> InputError:

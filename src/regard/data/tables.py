@@ -1,9 +1,10 @@
 """Tables of texts of any format, by the ending of their names."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from regard.config.file_kinds import (
@@ -17,10 +18,12 @@ from regard.config.file_kinds import (
 from regard.config.registry import Registry
 from regard.config.yaml_tree import format_setting
 from regard.data.arrow_tables import arrow_records, parquet_records
-from regard.data.delimited import USUAL, open_delimited
+from regard.data.delimited import USUAL, read_delimited
 from regard.data.files import (
+    BEGINNING,
     WORKBOOK,
     FilePath,
+    Position,
     check_one_set,
     is_remote,
     list_files,
@@ -30,7 +33,6 @@ from regard.data.records import (
     Record,
     Records,
     list_of_objects,
-    number_records,
     read_json_lines,
     read_rows,
     records_in_memory,
@@ -95,8 +97,9 @@ def table_files(path: FilePath) -> Sequence[FilePath]:
         return files
     tables: dict[str, list[str]] = {}
     for file in files:
-        if suffix(file) in TABLES - {"json"} or suffix(file) in PLUGINS:
-            tables.setdefault(suffix(file), []).append(file)
+        ending = suffix(file)
+        if ending != "json" and (ending in TABLES or ending in PLUGINS):
+            tables.setdefault(ending, []).append(file)
     if "arrow" not in tables and len(tables) != 1:
         raise InputError(
             f"{path}: a folder with {len(tables)} kinds of tables; expected tables of "
@@ -107,54 +110,23 @@ def table_files(path: FilePath) -> Sequence[FilePath]:
     return chosen
 
 
-def stream_table(
-    path: FilePath,
-    columns: Keys,
-    *,
-    skip_bad: bool = False,
-    numbers: Keys = (),
-    lists: Keys = (),
-    delimiter: str | None = None,
-    quoting: bool | None = None,
-) -> Iterator[Row]:
-    """Yield the rows of a table, with one in memory at a time where possible.
-
-    Args:
-        path: The table, whose kind is that of its name.
-        columns: The columns of the fields, by name, or by number from 1.
-        skip_bad: Whether bad rows are skipped and counted.
-        numbers: Columns that may hold numbers in JSON.
-        lists: Columns that may be empty, and hold lists in JSON, whose items end with
-            `ITEM` in the field.
-        delimiter: The delimiter of a .csv or .tsv file; None to detect it.
-        quoting: Whether its cells may be quoted; None for those of .csv only.
-
-    Raises:
-        InputError: A row is bad, or the table cannot be read.
-    """
-    form = kind(path)
-    collector = RowCollector(path, skip_bad)
-    if form not in TABLES:
-        return iter(PLUGINS[form](path, columns, skip_bad=skip_bad))
-    records = stream_records(path, columns, delimiter, quoting)
-    return read_rows(records, columns, collector, numbers, lists)
-
-
 def stream_records(
     path: FilePath,
     columns: Keys,
+    start: Position = BEGINNING,
+    *,
     delimiter: str | None = None,
     quoting: bool | None = None,
-    *,
     all_columns: bool = False,
 ) -> Iterator[Record]:
-    """Yield the records of a table of a built-in kind, as `stream_table` its rows.
+    """Yield the records of a table of a built-in kind, one in memory where possible.
 
     Args:
-        path: The table.
-        columns: The columns that it must have.
-        delimiter: As in `stream_table`.
-        quoting: As in `stream_table`.
+        path: The table, whose kind is that of its name.
+        columns: The columns that it must have, by name, or by number from 1.
+        start: The position of the first record.
+        delimiter: The delimiter of a .csv or .tsv file; None to detect it.
+        quoting: Whether its cells may be quoted; None for those of .csv only.
         all_columns: Whether its other columns are read too.
 
     Raises:
@@ -162,17 +134,44 @@ def stream_records(
     """
     form = kind(path)
     names = None if all_columns else [*map(str, columns)]
+    rows = start.lines
     if form in USUAL:
-        return open_delimited(path, form, columns, delimiter, quoting).records()
+        return read_delimited(
+            path,
+            form,
+            columns,
+            start,
+            delimiter,
+            quoting,
+        )
     if form == "jsonl":
-        return read_json_lines(path)
-    if form == "json":
-        return number_records(list_of_objects(path))
+        return read_json_lines(path, start)
     if form == "parquet":
-        return number_records(parquet_records(str(path), names))
-    if form == "arrow":
-        return number_records(arrow_records(str(path), names))
-    return number_records(records_in_memory(path))
+        values: Iterable[Any] = parquet_records(str(path), names, rows)
+    elif form == "arrow":
+        values = islice(arrow_records(str(path), names), rows, None)
+    elif form == "json":
+        values = list_of_objects(path)[rows:]
+    else:
+        values = records_in_memory(path)[rows:]
+    return (Record(number, value) for number, value in enumerate(values, rows + 1))
+
+
+def choose_columns(columns: Columns, names: str) -> dict[str, str | int]:
+    """Return columns with other names, or numbers from 1, with commas between.
+
+    Raises:
+        InputError: There are more or fewer names than columns.
+    """
+    parts: list[Any] = [part.strip() for part in names.split(",")]
+    if len(parts) != len(columns) or not all(parts):
+        expected = ",".join(columns).upper()
+        raise InputError(
+            f"columns is {names!r}; expected {len(columns)} names or numbers, {expected}"
+        )
+    if all(part.isdecimal() for part in parts):
+        parts = [int(part) for part in parts]
+    return dict(zip(columns, parts, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,50 +207,65 @@ class Tabular:
         section = replace(self, skip_bad=skip_bad or self.skip_bad)
         if names is None:
             return section
-        parts: list[Any] = [part.strip() for part in names.split(",")]
-        if len(parts) != len(self.columns) or not all(parts):
-            expected = ",".join(self.columns).upper()
-            raise InputError(
-                f"columns is {names!r}; expected {len(self.columns)} names or numbers, "
-                f"{expected}"
-            )
-        if all(part.isdecimal() for part in parts):
-            parts = [int(part) for part in parts]
-        chosen: dict[str, Any] = dict(zip(self.columns, parts, strict=True))
+        chosen: dict[str, Any] = choose_columns(self.columns, names)
         return replace(section, **chosen)
 
     def stream_rows(
         self, path: FilePath, columns: Columns, numbers: Keys = (), lists: Keys = ()
     ) -> Iterator[Row]:
-        """Yield the rows of the tables of a path, as `stream_table` does.
+        """Yield the rows of the tables of a path, with one in memory where possible.
+
+        Args:
+            path: A table, or a folder or pattern of several.
+            columns: The columns of the fields, by the keys that name them.
+            numbers: Columns that may hold numbers in JSON.
+            lists: Columns that may be empty, and hold lists in JSON, whose items end with
+                `ITEM` in the field.
 
         Raises:
-            InputError: As `stream_table`; it names the keys of missing columns.
+            InputError: A row is bad, or a table cannot be read; it names the keys of
+                missing columns.
         """
         files = table_files(path)
         self.check_columns(columns, str(files[0]))
+        names = tuple(columns.values())
         with advise({**self.columns, **columns}):
             for file in files:
-                yield from stream_table(
-                    file,
-                    tuple(columns.values()),
-                    skip_bad=self.skip_bad,
-                    numbers=numbers,
-                    lists=lists,
-                    delimiter=self.delimiter_character,
-                    quoting=self.quoting,
+                form = kind(file)
+                if form not in TABLES:
+                    yield from PLUGINS[form](file, names, skip_bad=self.skip_bad)
+                    continue
+                records = self.stream_records(file, names)
+                collector = RowCollector(file, self.skip_bad)
+                yield from read_rows(
+                    records,
+                    names,
+                    collector,
+                    numbers,
+                    lists,
                 )
 
-    @property
-    def delimiter_character(self) -> str | None:
-        """The delimiter that is set. Raises InputError for several characters."""
+    def stream_records(
+        self, file: FilePath, columns: Keys, *, all_columns: bool = False
+    ) -> Iterator[Record]:
+        """Yield the records of a table, by the delimiter and quoting that are set.
+
+        Raises:
+            InputError: As `stream_records`, or the delimiter has several characters.
+        """
         delimiter = TYPED_DELIMITERS.get(self.delimiter or "", self.delimiter)
         if delimiter is not None and len(delimiter) != 1:
             raise InputError(
                 f"data.delimiter is {delimiter!r}; expected one character, such as ';', "
                 "or tab"
             )
-        return delimiter
+        return stream_records(
+            file,
+            columns,
+            delimiter=delimiter,
+            quoting=self.quoting,
+            all_columns=all_columns,
+        )
 
     def check_columns(self, columns: Columns, *paths: str | None) -> None:
         """Raise InputError for columns that cannot be those of tables.
@@ -269,13 +283,13 @@ class Tabular:
                 "that is a number is in quotation marks, as "
                 + format_setting(f"data.{key}", str(columns[key]))
             )
-        keys = {column: f"data.{key}" for key, column in columns.items()}
+        keys = {column: key for key, column in columns.items()}
         for key, column in columns.items():
-            if keys[column] != f"data.{key}":
+            if keys[column] != key:
                 raise InputError(
-                    f"data.{key} and {keys[column]} name one column, {column!r}; "
+                    f"data.{key} and data.{keys[column]} name one column, {column!r}; "
                     "expected a column for each, so name another one with "
-                    f"--set {keys[column]}=COLUMN"
+                    f"--set data.{keys[column]}=COLUMN"
                 )
 
 
@@ -288,20 +302,20 @@ def advise(columns: Columns) -> Iterator[None]:
         if error.advice:
             raise
         error.names.sort(key=list(map(str, columns.values())).index)
-        raise error.with_advice(_advise(columns, error), columns) from error
+        error.advice = _advise(columns, error)
+        error.keys = list(columns)
+        raise
 
 
 def _advise(columns: Columns, error: MissingColumns) -> str:
     """Return the options that name missing columns, with the closest available ones."""
-    chosen = {
-        key: str(column) for key, column in columns.items() if column not in error.names
-    }
-    for key, column in columns.items():
-        if key not in chosen:
-            used = list(chosen.values())
-            closest = error.closest(str(column), used) or error.closest(key, used)
-            chosen[key] = closest or "COLUMN"
-    missing = [key for key, column in columns.items() if column in error.names]
+    chosen = {key: str(column) for key, column in columns.items()}
+    missing = [key for key, column in chosen.items() if column in error.names]
+    for key in missing:
+        column = chosen.pop(key)
+        used = list(chosen.values())
+        likely = error.closest(column, used) or error.closest(key, used)
+        chosen[key] = likely or "COLUMN"
     options = []
     for name in dict.fromkeys(key.partition("[")[0] for key in missing):
         several = [chosen[key] for key in columns if key.startswith(f"{name}[")]

@@ -4,15 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from regard.config.file_kinds import TABLES, Kind, suffix
-from regard.data.cache import CachedSet, cache_value
+from pydantic import Field
+
+from regard.config.file_kinds import TABLES, suffix
+from regard.data.cache import cache_value
 from regard.data.data_files import DataFiles, select
-from regard.data.files import iterate_lines, iterate_numbered_lines, list_set_files
+from regard.data.files import Line, iterate_lines, list_set_files
 from regard.data.pairs import Pair
 from regard.data.records import ITEM
-from regard.data.splits import too_few
+from regard.data.splits import Tail, too_few
 from regard.data.tables import Tabular
 from regard.errors import InputError
 
@@ -40,13 +42,11 @@ class RunningText(DataFiles[str]):
     test: str | None = None
     unit: Literal["line", "file"] = "line"
     text: str | int | None = None
+    held_out: Tail = 0.1
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("file",)
+    recognised = ("file",)
     example_type = str
     expected = "a text file, as --set data.train=FILE"
-
-    def __post_init__(self) -> None:
-        check_tail(self.held_out, "text")
 
     def examples(self, path: str) -> Iterator[str]:
         """Yield the texts of files. Raises InputError as `load` does."""
@@ -54,10 +54,10 @@ class RunningText(DataFiles[str]):
             lines = lines_of(file, self.text)
             yield from lines if self.unit == "line" else _join(list(lines))
 
-    def read_train(self) -> Sequence[tuple[str, str]] | CachedSet[str]:
+    def read_train(self) -> Sequence[str]:
         """Read the training texts; only lines are cached on disk."""
         if self.unit == "file" and self.train is not None:
-            return list(self.entries(self.train))
+            return list(self.train_examples())
         return super().read_train()
 
     def choose_valid(self, train: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -77,14 +77,6 @@ class RunningText(DataFiles[str]):
 def _join(lines: list[str]) -> list[str]:
     """Join the lines of a file to one text; no lines are no text."""
     return ["\n".join(lines) + "\n"] if lines else []
-
-
-def check_tail(held_out: float, kind: str) -> None:
-    """Raise InputError for a share that cannot be held out at the end of a file."""
-    if not 0 < held_out < 1:
-        raise InputError(
-            f"{kind}: held_out is {held_out}; expected a share above 0 and below 1"
-        )
 
 
 def _start_of_tail(lines: Sequence[str], share: float, path: str) -> int:
@@ -127,16 +119,13 @@ def lines_of(
             and braces would be read.
     """
     if suffix(file) not in TABLES:
-        return (line.text for line in iterate_lines(file))
+        yield from (line.text for line in iterate_lines(file))
+        return
     if column is None:
         raise InputError(
             f"{file}: a table, and a language model reads running text; name the column "
             "that has it by --set data.text=COLUMN"
         )
-    return _lines_of_column(file, column, apart)
-
-
-def _lines_of_column(file: str, column: str | int, apart: bool) -> Iterator[str]:
     has_text = False
     for row in Tabular().stream_rows(file, {"text": column}, lists=(column,)):
         has_text = has_text or bool(row.fields[0].strip())
@@ -173,18 +162,11 @@ class Dialogue(DataFiles[Pair]):
     train: str = field()  # pyright: ignore[reportGeneralTypeIssues]
     valid: str | None = None
     test: str | None = None
-    turns: int = 2
-    longest: int = 50
+    turns: Annotated[int, Field(ge=0)] = 2
+    longest: Annotated[int, Field(ge=1)] = 50
+    held_out: Tail = 0.1
 
     example_type = Pair
-
-    def __post_init__(self) -> None:
-        if self.turns < 0 or self.longest < 1:
-            raise InputError(
-                f"dialogue: turns is {self.turns} and longest {self.longest}; "
-                "expected at least 0 and at least 1"
-            )
-        check_tail(self.held_out, "dialogue")
 
     def choose_valid(
         self, train: Sequence[Pair]
@@ -219,7 +201,7 @@ def read_turns(path: str | Path) -> Iterator[Turn]:
     first = True
     blanks = 0
     begin = 0
-    for number, line in chain(iterate_numbered_lines(path), [(0, "")]):
+    for number, _, line in chain(iterate_lines(path), [Line(0, 0, "")]):
         if line.strip():
             first = first or blanks > 1
             blanks = 0

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from regard.data.pairs import Pair
@@ -14,8 +14,7 @@ from regard.errors import InputError
 from regard.maps.alignment import Words
 from regard.maps.heads import Side
 from regard.text import SpecialTokens, Tokenizer
-from regard.text.kinds import to_visible
-from regard.text.special import REPLACEMENT
+from regard.text.kinds import REPLACEMENT, to_visible
 from regard.text.words import word_indices
 
 log = logging.getLogger("regard")
@@ -46,11 +45,11 @@ def words_of(text: str, spans: Spans) -> Words:
     """Return the words of tokens with these character spans, in order."""
     labels: list[str] = []
     indices: list[int] = []
-    words = word_indices(text, spans)
-    for _, group in groupby(zip(words, spans, strict=True), lambda pair: pair[0]):
+    pairs = zip(word_indices(text, spans), spans, strict=True)
+    for number, (_, group) in enumerate(groupby(pairs, lambda pair: pair[0])):
         members = [span for _, span in group]
         labels.append(text[members[0][0] : members[-1][1]].strip())
-        indices += [len(labels) - 1] * len(members)
+        indices += [number] * len(members)
     return Words(tuple(labels), tuple(indices))
 
 
@@ -94,7 +93,7 @@ def side(
             characters that they cover as labels, other ids those that they decode to.
     """
     special = {*tokenizer.special.silent, tokenizer.special.mask}
-    encoded = [(text, tokenizer.encode(text)) for text in texts]
+    encoded = ((text, tokenizer.encode(text)) for text in texts)
     remaining = iter([pair for pair in encoded if pair[1]])
     pieces: list[str] = []
     labels: list[str] = []
@@ -108,10 +107,9 @@ def side(
             part_labels = label_ids(tokenizer, part, extra)
             text, text_ids = next(remaining, ("", []))
             spans = _find_spans(tokenizer, text, text_ids, part) if text_ids else []
-            part_labels[: len(spans)] = [
-                label_of(text[start:end]) for start, end in spans
-            ]
-            if text_ids and len(spans) == len(part):
+            for index, (start, end) in enumerate(spans):
+                part_labels[index] = label_of(text[start:end])
+            if len(spans) == len(part):
                 words = words_of(text, spans)
             else:
                 words = _decode_words(tokenizer, part, extra)
@@ -137,18 +135,19 @@ def label_ids(
     labels = tokenizer.pieces(ids, extra)
     first = 0
     while first < len(ids):
-        count = 1
-        if REPLACEMENT in tokenizer.decode(ids[first : first + 1], extra):
+        end = first + 1
+        if REPLACEMENT in tokenizer.decode(ids[first:end], extra):
             label = REPLACEMENT
             is_unknown = ids[first] == tokenizer.special.unknown
-            for size in () if is_unknown else range(2, BYTES + 1):
-                text = tokenizer.decode(ids[first : first + size], extra)
-                if first + size <= len(ids) and REPLACEMENT not in text:
+            longest = end if is_unknown else min(first + BYTES, len(ids))
+            for last in range(end + 1, longest + 1):
+                text = tokenizer.decode(ids[first:last], extra)
+                if REPLACEMENT not in text:
                     label = label_of(text)
-                    count = size
+                    end = last
                     break
-            labels[first : first + count] = [label] * count
-        first += count
+            labels[first:end] = [label] * (end - first)
+        first = end
     return labels
 
 
@@ -166,10 +165,11 @@ def _find_spans(
     plain = [index if index < tokenizer.size else unknown for index in ids]
     if plain[: len(encoded)] == encoded:
         return spans
-    for first in range(len(encoded)):
-        if encoded[first : first + len(plain)] == plain:
-            return spans[first : first + len(plain)]
-    return []
+    count = len(plain)
+    firsts = range(len(encoded) - count + 1)
+    matches = (first for first in firsts if encoded[first : first + count] == plain)
+    first = next(matches, len(encoded))
+    return spans[first : first + count]
 
 
 def _decode_words(
@@ -184,15 +184,13 @@ def _decode_words(
         label = "".join(tokenizer.pieces(ids, extra))
         return Words((label,), (0,) * len(ids))
     size = len(text)
+    counts = range(1, len(ids) + 1)
+    ends = (len(tokenizer.decode(ids[:count], extra)) for count in counts)
     spans = []
     start = 0
-    longest = 0
-    for count in range(1, len(ids) + 1):
-        beginning = tokenizer.decode(ids[:count], extra)
-        longest = max(longest, len(beginning))
-        end = min(longest, size)
+    for end in accumulate(ends, max):
         start = min(start, size - 1)
-        spans.append((start, max(end, start + 1)))
+        spans.append((start, max(min(end, size), start + 1)))
         start = end
     return words_of(text, spans)
 
@@ -225,14 +223,12 @@ class Limit:
 
     def report(self, cut: int, texts: int) -> str:
         """Return what was done with so many texts, and what keeps all of them."""
-        subject = f"{cut:,} of {texts:,} {self.unit} were"
-        object = "them"
+        subject, pronoun = f"{cut:,} of {texts:,} {self.unit} were", "them"
         if texts == 1:
-            subject = f"the {self.unit.removesuffix('s')} was"
-            object = "it"
+            subject, pronoun = f"the {self.unit.removesuffix('s')} was", "it"
         return (
             f"{subject} cut to the model's maximum of {self.tokens} tokens, as in "
-            f"training; shorten {object}, or train with a larger {self.key}"
+            f"training; shorten {pronoun}, or train with a larger {self.key}"
         )
 
 
@@ -263,13 +259,10 @@ def limit_lengths(
         InputError: A sequence is longer, and `truncate` isn't set.
     """
     room = limit.tokens - limit.special
-    cut = 0
-    for ids, place in zip(sequences, places, strict=True):
-        if len(ids) > room:
-            cut += 1
-            if not truncate:
-                raise limit.refusal(place, len(ids))
-    return [ids[:room] for ids in sequences], cut
+    longer = [row for row, ids in enumerate(sequences) if len(ids) > room]
+    if longer and not truncate:
+        raise limit.refusal(places[longer[0]], len(sequences[longer[0]]))
+    return [ids[:room] for ids in sequences], len(longer)
 
 
 def report_cut(limit: Limit, cut: int, texts: int) -> None:
@@ -317,14 +310,6 @@ class Tokenizers:
         """The special ids of both vocabularies."""
         return self.source.special, self.target.special
 
-    def end_source(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids of a source, followed by the end."""
-        return [*ids, self.source.special.end]
-
-    def end_target(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids of a target, followed by the end."""
-        return [*ids, self.target.special.end]
-
     def source_ids(self, text: str) -> list[int]:
         """Return the ids of a source without the end."""
         return self._encode(text, self.own_words(text))
@@ -338,17 +323,15 @@ class Tokenizers:
             return self.target.encode(text)
         return self._encode(text, self.own_words(source))
 
-    def all_source_ids(self, pairs: Sequence[Pair]) -> list[list[int]]:
-        """Return `source_ids` of the source of each pair."""
+    def all_ids(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]]]:
+        """Return `source_ids` and `target_ids` of each pair."""
         if self.copying:
-            return [self.source_ids(pair.source) for pair in pairs]
-        return self.source.encode_all([pair.source for pair in pairs])
-
-    def all_target_ids(self, pairs: Sequence[Pair]) -> list[list[int]]:
-        """Return `target_ids` of the target of each pair."""
-        if self.copying:
-            return [self.target_ids(pair.target, pair.source) for pair in pairs]
-        return self.target.encode_all([pair.target for pair in pairs])
+            sources = [self.source_ids(pair.source) for pair in pairs]
+            return sources, [
+                self.target_ids(pair.target, pair.source) for pair in pairs
+            ]
+        sources = self.source.encode_all([pair.source for pair in pairs])
+        return sources, self.target.encode_all([pair.target for pair in pairs])
 
     def text(self, ids: Iterable[int], source: str) -> str:
         """Return the text of ids generated for a source."""
@@ -372,7 +355,7 @@ class Tokenizers:
         """Return the labels of a source and of its output, with their words.
 
         Args:
-            source_ids: The ids of the source.
+            source_ids: The ids of the source, without the end.
             target_ids: The ids of the output.
             source: The source.
             target: The text of the output, if it is forced.
@@ -380,17 +363,23 @@ class Tokenizers:
         extra = self.own_words(source)
         texts = [] if target is None else [target]
         return (
-            side(self.source, source_ids, extra, [source]),
+            side(self.source, [*source_ids, self.source.special.end], extra, [source]),
             side(self.target, target_ids, extra, texts),
         )
+
+    def words(self, pair: Pair) -> tuple[list[int], list[int]]:
+        """Return the index of the word of each piece of a source and of a target."""
+        source = word_indices(pair.source, self.source.offsets(pair.source))
+        target = word_indices(pair.target, self.target.offsets(pair.target))
+        return source, target
 
     def own_words(self, source: str) -> list[str]:
         """Return the distinct out-of-vocabulary words of a source, if it is copied."""
         if not self.copying:
             return []
+        words = self._words(source)
         unknown = self.source.special.unknown
-        words = (word for index, word in self._words(source) if index == unknown)
-        return list(dict.fromkeys(words))
+        return list(dict.fromkeys(word for index, word in words if index == unknown))
 
     def _words(self, text: str) -> list[tuple[int, str]]:
         """Return the id and the text of each piece."""
@@ -403,7 +392,7 @@ class Tokenizers:
         if not extra:
             return self.source.encode(text)
         unknown = self.source.special.unknown
-        own_ids = {word: self.source.size + index for index, word in enumerate(extra)}
+        own_ids = {word: number for number, word in enumerate(extra, self.source.size)}
         return [
             own_ids.get(word, unknown) if index == unknown else index
             for index, word in self._words(text)

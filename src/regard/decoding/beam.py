@@ -1,7 +1,7 @@
 """Beam search, plain and with required phrases."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -10,17 +10,18 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.decoding.hypothesis import (
+    NO_PENALTY,
     Hypothesis,
     LengthPenalty,
+    is_end,
     last_tokens,
     max_lengths,
     next_scores,
     require_token,
 )
-from regard.decoding.hypothesis import is_end as is_end
 from regard.decoding.processors import LogitsProcessor, process
 from regard.nn.decoders import Decoder, State
-from regard.text.special import SPECIAL, SpecialTokens
+from regard.text.kinds import SPECIAL, SpecialTokens
 from regard.work import checkpoint
 
 
@@ -70,7 +71,13 @@ class BeamState:
         rows = sources.repeat_interleave(width)
         tokens = rows.new_empty(len(rows), 0)
         state = decoder.start(memory).select(rows)
-        return cls(sources, scores, tokens, state, decoder.special)
+        return cls(
+            sources,
+            scores,
+            tokens,
+            state,
+            decoder.special,
+        )
 
     def text(self, source: int, place: int) -> list[int]:
         """Return the tokens of the hypothesis at a place."""
@@ -80,8 +87,7 @@ class BeamState:
         """Return the beam with the sources `keep` only."""
         width = self.scores.shape[1]
         places = torch.arange(width, device=keep.device)
-        rows = keep[:, None] * width + places
-        rows = rows.flatten()
+        rows = (keep[:, None] * width + places).flatten()
         return replace(
             self,
             sources=self.sources[keep],
@@ -122,9 +128,8 @@ class BeamState:
         """Return the hypotheses after these extensions, `width` for each source."""
         width = self.scores.shape[1]
         numbers = torch.arange(len(self.sources), device=self.sources.device)
-        rows = extensions.parents + width * numbers[:, None]
-        rows = rows.flatten()
-        last = extensions.tokens.flatten()[:, None]
+        rows = (extensions.parents + width * numbers[:, None]).flatten()
+        last = extensions.tokens.view(-1, 1)
         tokens = torch.cat([self.tokens[rows], last], 1)
         state = self.state.follow(rows)
         return replace(self, scores=extensions.scores, tokens=tokens, state=state)
@@ -141,7 +146,7 @@ class Beam:
     """
 
     width: int
-    length: LengthPenalty = field(default_factory=LengthPenalty)
+    length: LengthPenalty = NO_PENALTY
     processors: tuple[LogitsProcessor, ...] = ()
     begins: tuple[int, ...] = ()
     """The number of tokens of each source that belong to its prompt and have no length for the penalty."""
@@ -162,9 +167,9 @@ class Beam:
         best = Extensions.best(extended, count)
         end = is_end(best.tokens, beam.special)
         ending = [tensor[:, : self.width] for tensor in best.only(end)]
-        rest = best.only(~end)
-        order = rest.scores.topk(self.width).indices
-        going = [tensor.gather(1, order) for tensor in rest]
+        opening = best.only(~end)
+        order = opening.scores.topk(self.width).indices
+        going = [tensor.gather(1, order) for tensor in opening]
         return Extensions(*ending), Extensions(*going)
 
     @torch.no_grad()
@@ -200,11 +205,7 @@ class Beam:
             ending, going = self.choose(beam, extended)
             self.add_finished(beam, ending, ended)
             beam = self.drop_done(beam.follow(going), ended, limit)
-        results = []
-        for source, hypotheses in enumerate(ended):
-            best = self.best(source, hypotheses)
-            results.append(best[:n_best])
-        return results
+        return [self.best(source, done)[:n_best] for source, done in enumerate(ended)]
 
     def count_prompt(self, source: int) -> int:
         """Return the number of tokens of a source that belong to its prompt."""
@@ -217,14 +218,11 @@ class Beam:
         ended: list[list[Hypothesis]],
     ) -> None:
         """Add the hypotheses that end to those of their sources."""
-        exists = ending.scores > -torch.inf
-        for row, rank in exists.nonzero().tolist():
+        for row, rank in (ending.scores > -torch.inf).nonzero().tolist():
             source = int(beam.sources[row])
-            place = int(ending.parents[row, rank])
-            text = beam.text(row, place)
+            text = beam.text(row, int(ending.parents[row, rank]))
             length = len(text) - self.count_prompt(source) + 1
-            score = float(ending.scores[row, rank])
-            score = self.length(score, length)
+            score = self.length(float(ending.scores[row, rank]), length)
             ended[source].append(Hypothesis(tuple(text), score, finished=True))
 
     def add_unfinished(
@@ -292,11 +290,10 @@ class Beam:
     def best(self, source: int, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
         """Return the different hypotheses of a source, the finished ones first, and best first."""
         different = {}
-        for hypothesis in sorted(hypotheses, key=lambda item: item.score):
-            different[hypothesis.tokens, hypothesis.finished] = hypothesis
+        for item in sorted(hypotheses, key=lambda item: item.score):
+            different[item.tokens, item.finished] = item
         return sorted(
-            different.values(),
-            key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score),
+            different.values(), key=lambda item: (not item.finished, -item.score)
         )
 
 
@@ -333,14 +330,10 @@ class ConstrainedBeam(Beam):
         going = []
         for row, source in enumerate(beam.sources.tolist()):
             candidates = self.candidates(beam, extended, row, self.phrases[source])
-            finished = []
-            unfinished = []
-            for rank, candidate in enumerate(take_turns(candidates)):
-                if candidate[-1] not in beam.special.ends:
-                    unfinished.append(candidate)
-                elif rank < self.width:
-                    finished.append(candidate)
-            ending.append(finished)
+            ranked = take_turns(candidates)
+            ends = beam.special.ends
+            ending.append([item for item in ranked[: self.width] if item[-1] in ends])
+            unfinished = [item for item in ranked if item[-1] not in ends]
             going.append(unfinished[: self.width])
         return table(ending, self.width, extended), table(going, self.width, extended)
 
@@ -350,14 +343,11 @@ class ConstrainedBeam(Beam):
         Fewest missing phrase tokens first, then best score.
         """
 
-        def lacking(hypothesis: Hypothesis) -> int:
+        def count_missing(hypothesis: Hypothesis) -> int:
             written = hypothesis.tokens[self.count_prompt(source) :]
-            count = 0
-            for phrase in self.phrases[source]:
-                count += len(missing(written, phrase))
-            return count
+            return sum(len(missing(written, phrase)) for phrase in self.phrases[source])
 
-        return sorted(super().best(source, hypotheses), key=lacking)
+        return sorted(super().best(source, hypotheses), key=count_missing)
 
     def candidates(
         self,
@@ -373,8 +363,7 @@ class ConstrainedBeam(Beam):
         """
         scores = extended[row]
         ends = beam.special.ends
-        count = (1 + len(ends)) * self.width
-        best = Extensions.best(scores[None], count)
+        best = Extensions.best(scores[None], (1 + len(ends)) * self.width)
         tokens_by_place = [{token} for token in scores.argmax(-1).tolist()]
         parents = best.parents[0].tolist()
         for place, token in zip(parents, best.tokens[0].tolist(), strict=True):
@@ -383,17 +372,16 @@ class ConstrainedBeam(Beam):
         candidates = []
         for place, tokens in enumerate(tokens_by_place):
             checkpoint()
-            text = beam.text(row, place)
-            text = text[prompt:]
-            rests = [missing(text, phrase) for phrase in phrases]
-            for rest in rests:
-                tokens.update(rest[:1])
-            if any(rests):
+            text = beam.text(row, place)[prompt:]
+            parts = [missing(text, phrase) for phrase in phrases]
+            tokens.update(part[0] for part in parts if part)
+            if any(parts):
                 tokens.difference_update(ends)
             for token in tokens:
                 score = float(scores[place, token])
                 if score > -torch.inf:
-                    matched = count_matched([*text, token], phrases)
+                    parts = [missing([*text, token], phrase) for phrase in phrases]
+                    matched = sum(map(len, phrases)) - sum(map(len, parts))
                     candidates.append((matched, score, place, token))
         return candidates
 
@@ -404,20 +392,9 @@ def take_turns(
     """Return the best of each bank, then the second of each, the fullest bank first."""
     banks: dict[int, list[tuple[float, int, int]]] = {}
     for matched, score, place, token in sorted(candidates, reverse=True):
-        bank = banks.setdefault(matched, [])
-        bank.append((score, place, token))
-    ranked = []
-    for turn in zip_longest(*banks.values()):
-        ranked += [candidate for candidate in turn if candidate]
-    return ranked
-
-
-def count_matched(text: Sequence[int], phrases: Sequence[Phrase]) -> int:
-    """Return the number of phrase tokens that a text contains."""
-    matched = 0
-    for phrase in phrases:
-        matched += len(phrase) - len(missing(text, phrase))
-    return matched
+        banks.setdefault(matched, []).append((score, place, token))
+    turns = zip_longest(*banks.values())
+    return [candidate for turn in turns for candidate in turn if candidate]
 
 
 def table(
@@ -426,17 +403,11 @@ def table(
     like: Tensor,
 ) -> Extensions:
     """Return the chosen candidates as `width` extensions for each source, best first."""
-    nothing = (-torch.inf, 0, 0)
-    rows = []
-    for candidates in chosen:
-        padding = [nothing] * (width - len(candidates))
-        rows.append(sorted(candidates, reverse=True) + padding)
-    columns = []
-    for part in range(3):
-        numbers = [[candidate[part] for candidate in row] for row in rows]
-        columns.append(torch.tensor(numbers, device=like.device))
-    scores, parents, tokens = columns
-    return Extensions(scores.to(like), parents, tokens)
+    nothing = [(-torch.inf, 0, 0)] * width
+    rows = [(sorted(row, reverse=True) + nothing)[:width] for row in chosen]
+    numbers = torch.tensor(rows, dtype=torch.float64, device=like.device)
+    scores, parents, tokens = numbers.unbind(-1)
+    return Extensions(scores.to(like), parents.long(), tokens.long())
 
 
 def missing(text: Sequence[int], phrase: Phrase) -> Phrase:
@@ -450,9 +421,7 @@ def missing(text: Sequence[int], phrase: Phrase) -> Phrase:
     size = len(phrase)
     if any(text[at : at + size] == phrase for at in range(len(text) - size + 1)):
         return ()
-    matched = [
-        count
-        for count in range(min(size, len(text)) + 1)
-        if text[len(text) - count :] == phrase[:count]
-    ]
-    return phrase[max(matched) :]
+    count = min(size, len(text))
+    while text[len(text) - count :] != phrase[:count]:
+        count -= 1
+    return phrase[count:]

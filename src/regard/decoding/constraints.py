@@ -9,19 +9,19 @@ from regard.errors import InputError
 from regard.text import Tokenizer
 
 Tokens = tuple[int, ...]
-CLOSED = "not in the target's vocabulary"
-OPEN = "neither in the vocabulary nor in the text"
 
 
 @dataclass(frozen=True)
 class DecodingConstraints:
-    """Require `n_best` outputs of each row that begin with the row's prefix and contain all its phrases.
+    """What the outputs of each row begin with and contain.
 
-    `prefixes` and `phrases` have one entry for all rows, or one for each.
-
-    before: tokens of each row that the decoder has read before the search, all of one
-    length; none if it is empty. prompts: the number of tokens of each row's prefix that
-    belong to its prompt; none if it is empty.
+    Attributes:
+        n_best: How many outputs of a row meet the constraints.
+        prefixes: One for all rows, or one for each.
+        phrases: Those of all rows, or those of each.
+        before: Tokens of each row, all of one length, that the decoder has read before
+            the search. Empty: none.
+        prompts: How many tokens of each row's prefix belong to its prompt. Empty: none.
     """
 
     n_best: int = 1
@@ -30,13 +30,11 @@ class DecodingConstraints:
     before: tuple[Tokens, ...] = ()
     prompts: tuple[int, ...] = ()
 
-    def prefixes_of(self, rows: int) -> Sequence[Tokens]:
-        """Return the prefix of each row."""
-        return self.prefixes * rows if len(self.prefixes) == 1 else self.prefixes
-
-    def phrases_of(self, rows: int) -> Sequence[tuple[Tokens, ...]]:
-        """Return the phrases of each row."""
-        return self.phrases * rows if len(self.phrases) == 1 else self.phrases
+    def expand(self, rows: int) -> "DecodingConstraints":
+        """Return the same constraints with a prefix and phrases for each row."""
+        prefixes = self.prefixes * (rows if len(self.prefixes) == 1 else 1)
+        phrases = self.phrases * (rows if len(self.phrases) == 1 else 1)
+        return replace(self, prefixes=prefixes, phrases=phrases)
 
     def with_prefixes(self, prefixes: tuple[Tokens, ...]) -> "DecodingConstraints":
         """Return the same constraints with a prefix for each row."""
@@ -44,13 +42,11 @@ class DecodingConstraints:
 
     def of(self, rows: Sequence[int]) -> "DecodingConstraints":
         """Return the constraints of the rows `rows`."""
-        count = max(rows, default=-1) + 1
-        prefixes = self.prefixes_of(count)
-        phrases = self.phrases_of(count)
+        full = self.expand(max(rows, default=-1) + 1)
         return DecodingConstraints(
             self.n_best,
-            tuple(prefixes[row] for row in rows),
-            tuple(phrases[row] for row in rows),
+            tuple(full.prefixes[row] for row in rows),
+            tuple(full.phrases[row] for row in rows),
             tuple(self.before[row] for row in rows if self.before),
             tuple(self.prompts[row] for row in rows if self.prompts),
         )
@@ -62,11 +58,15 @@ class DecodingConstraints:
             ValueError: The constraints of a row need more tokens, the end included,
                 than its limit.
         """
-        rows = len(limits)
-        prompts = self.prompts or (0,) * rows
-        prefixes = self.prefixes_of(rows)
-        phrases_of_rows = self.phrases_of(rows)
-        parts = zip(prefixes, phrases_of_rows, prompts, limits, strict=True)
+        full = self.expand(len(limits))
+        prompts = self.prompts or (0,) * len(limits)
+        parts = zip(
+            full.prefixes,
+            full.phrases,
+            prompts,
+            limits,
+            strict=True,
+        )
         for prefix, phrases, prompt, limit in parts:
             written = prefix[prompt:]
             outside = {phrase for phrase in phrases if missing(written, phrase)}
@@ -98,17 +98,23 @@ def encode_constraints(
     required = (prefix, *phrases)
     target = tokenizers.target
     if not tokenizers.copying or not any(required):
-        first, *others = (writable(target, text) for text in required)
-        return DecodingConstraints(n_best, (first,), (tuple(others),))
+        first, *following = (writable(target, text) for text in required)
+        return DecodingConstraints(n_best, (first,), (tuple(following),))
     prefixes = []
     phrases_of_rows = []
     for number, text in enumerate(texts, 1):
-        row = []
-        for phrase in required:
-            ids = tokenizers.target_ids(phrase, text)
-            row.append(_writable(target, phrase, ids, OPEN, f"text {number}: "))
-        prefixes.append(row[0])
-        phrases_of_rows.append(tuple(row[1:]))
+        first, *following = (
+            _writable(
+                target,
+                phrase,
+                tokenizers.target_ids(phrase, text),
+                f"text {number}: ",
+                "neither in the vocabulary nor in the text",
+            )
+            for phrase in required
+        )
+        prefixes.append(first)
+        phrases_of_rows.append(tuple(following))
     return DecodingConstraints(n_best, tuple(prefixes), tuple(phrases_of_rows))
 
 
@@ -137,15 +143,15 @@ def writable(tokenizer: Tokenizer, text: str) -> Tokens:
     Raises:
         InputError: A text outside the vocabulary.
     """
-    return _writable(tokenizer, text, tokenizer.encode(text), CLOSED)
+    return _writable(tokenizer, text, tokenizer.encode(text))
 
 
 def _writable(
     tokenizer: Tokenizer,
     text: str,
     ids: Sequence[int],
-    problem: str,
     place: str = "",
+    problem: str = "not in the target's vocabulary",
 ) -> Tokens:
     """Return the ids as a tuple.
 

@@ -5,7 +5,6 @@ import math
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from regard.decoding.hypothesis import Hypothesis, LengthPenalty, NoTokenError
 from regard.decoding.search import Search
 from regard.errors import InputError, RunError
 from regard.nn.ctranslate2 import MAX_POSITIONS, save_transformer, supports_model
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.decoders import EncoderDecoder
 from regard.nonfinite import is_debugging
 from regard.storage.atomic import discard, explain_errors
 
@@ -80,14 +79,14 @@ class Engine:
             InputError: The engine must be used, because it has 8-bit weights, and
                 it doesn't support the search.
         """
-        supported = supports_search(search, constraints)
-        if self.int8 and not supported:
+        is_supported = supports_search(search, constraints)
+        if self.int8 and not is_supported:
             raise InputError(
                 "--int8 supports greedy and beam search for one text without further "
                 "settings. Remove --int8 or the other options."
             )
         return (
-            supported
+            is_supported
             and not is_observed(self.model)
             and weight_versions(self.model) == self._versions
             and self._open() is not None
@@ -115,8 +114,8 @@ class Engine:
         max_target = self.model.max_target or MAX_POSITIONS
         rows = [
             row
-            for row, tokens in enumerate(ids)
-            if 0 < len(tokens) < max_source and limits[row] <= max_target
+            for row, limit in enumerate(limits)
+            if 0 < len(ids[row]) < max_source and limit <= max_target
         ]
         results: list[Hypothesis | None] = [None] * len(ids)
         if not rows:
@@ -137,66 +136,46 @@ class Engine:
             return_end_token=True,
         )
         penalty = LengthPenalty(search.length_penalty, search.length_offset)
+        special = self.tokenizers.target.special
         for row, output in zip(rows, outputs, strict=True):
-            scores = [
-                score * len(hypothesis) ** exponent
-                for score, hypothesis in zip(
-                    output.scores, output.hypotheses, strict=True
-                )
-            ]
-            results[row] = self._best(output.hypotheses, scores, penalty, limits[row])
+            hypotheses = []
+            for names, score in zip(output.hypotheses, output.scores, strict=True):
+                if not math.isfinite(score):
+                    raise NoTokenError
+                *tokens, last = [self._target_ids[name] for name in names]
+                is_usable = last == special.end and len(names) <= limits[row]
+                if is_usable and {*special.unwritten}.isdisjoint(tokens):
+                    score = penalty(score * len(names) ** exponent, len(names))
+                    hypotheses.append(Hypothesis(tuple(tokens), score, finished=True))
+            if len(hypotheses) == len(output.scores):
+                results[row] = max(hypotheses, key=lambda item: item.score)
         return results
 
-    def _best(
-        self,
-        texts: list[list[str]],
-        scores: list[float],
-        penalty: LengthPenalty,
-        limit: int,
-    ) -> Hypothesis | None:
-        """Return the best of a source's texts by their log-probabilities and lengths."""
-        special = self.tokenizers.target.special
-        hypotheses = []
-        for names, score in zip(texts, scores, strict=True):
-            if not math.isfinite(score):
-                raise NoTokenError
-            *tokens, last = [self._target_ids[name] for name in names]
-            if (
-                last != special.end
-                or len(names) > limit
-                or not {*special.unwritten}.isdisjoint(tokens)
-            ):
-                return None
-            score = penalty(score, len(names))
-            hypotheses.append(Hypothesis(tuple(tokens), score, finished=True))
-        return max(hypotheses, key=lambda hypothesis: hypothesis.score)
-
     def _open(self) -> Any:
-        """Return CTranslate2's translator, or None if it can't be written."""
+        """Return CTranslate2's translator, or None if it can't be written.
+
+        Weights are converted first if necessary.
+        """
+        from ctranslate2 import Translator
+
+        folder = self.parent / self.key
         with self._lock:
             if self._translator is None and not self._failed:
                 try:
-                    self._translator = self._load()
+                    if not folder.is_dir():
+                        self._convert(folder)
+                    self._translator = Translator(
+                        str(folder),
+                        device="cpu",
+                        compute_type="int8" if self.int8 else "float32",
+                        intra_threads=torch.get_num_threads(),
+                    )
                 except RunError as error:
                     self._failed = True
                     if self.int8:
                         raise
                     log.warning("%s\nDecoding continues in PyTorch.", error)
             return self._translator
-
-    def _load(self) -> Any:
-        """Load the converted weights, converting them first if necessary."""
-        from ctranslate2 import Translator
-
-        folder = self.parent / self.key
-        if not folder.is_dir():
-            self._convert(folder)
-        return Translator(
-            str(folder),
-            device="cpu",
-            compute_type="int8" if self.int8 else "float32",
-            intra_threads=torch.get_num_threads(),
-        )
 
     def _convert(self, folder: Path) -> None:
         """Write the weights and remove those of earlier weights of the run.
@@ -208,9 +187,9 @@ class Engine:
         with explain_errors(self.parent):
             try:
                 temporary.mkdir(parents=True, exist_ok=True)
-                source = self.tokenizers.source
-                target = self.tokenizers.target
-                save_transformer(self.model, source, target, temporary)
+                tokenizers = self.tokenizers
+                sides = tokenizers.source, tokenizers.target
+                save_transformer(self.model, *sides, temporary)
                 for path in list(self.parent.iterdir()):
                     if path.suffix != ".tmp" and path != folder:
                         discard(path)
@@ -224,15 +203,13 @@ def can_convert(model: nn.Module, tokenizers: Tokenizers) -> bool:
     """Whether the model can run in CTranslate2, and CTranslate2 is installed."""
     if not isinstance(model, EncoderDecoder) or find_spec("ctranslate2") is None:
         return False
-    special = tokenizers.target.special
-    weights = [*model.parameters()]
+    kinds = {(weight.device.type, weight.dtype) for weight in model.parameters()}
     return (
         supports_model(model)
         and model.decoder.output.out_features == tokenizers.target.size
-        and special.ends == (special.end,)
+        and not tokenizers.target.special.more_ends
         and not tokenizers.copying
-        and all(weight.device.type == "cpu" for weight in weights)
-        and all(weight.dtype == torch.float32 for weight in weights)
+        and kinds == {("cpu", torch.float32)}
     )
 
 
@@ -245,19 +222,16 @@ def supports_search(
     Without `early_stopping` our beam may go on for a longer text that a penalty of the
     length prefers, which CTranslate2's doesn't.
     """
-    if constraints not in (None, DecodingConstraints()):
-        return False
-    other_settings = replace(
-        search,
-        beam=1,
-        length_penalty=0.0,
-        length_offset=5.0,
-        length_ratio=2.0,
-        length_extra=10,
-        early_stopping=False,
-        seed=1,
+    usual = Search(
+        beam=search.beam,
+        length_penalty=search.length_penalty,
+        length_offset=search.length_offset,
+        length_ratio=search.length_ratio,
+        length_extra=search.length_extra,
+        early_stopping=search.early_stopping,
+        seed=search.seed,
     )
-    if other_settings != Search():
+    if search != usual or constraints not in (None, DecodingConstraints()):
         return False
     return search.beam == 1 or search.early_stopping or search.length_penalty == 0
 
@@ -271,8 +245,5 @@ def is_observed(model: EncoderDecoder) -> bool:
     """Whether steps of the model are recorded, changed or checked."""
     if is_debugging() or current_observer() is not None or model.training:
         return True
-    return any(
-        module._forward_hooks or module._forward_pre_hooks
-        for module in model.modules()
-        if module is not model
-    )
+    _, *parts = model.modules()
+    return any(part._forward_hooks or part._forward_pre_hooks for part in parts)

@@ -10,7 +10,7 @@ from regard.attention.memory import Memory
 from regard.decoding.processors import LogitsProcessor, process
 from regard.errors import RunError
 from regard.nn.decoders import Decoder, State
-from regard.text.special import SPECIAL, SpecialTokens
+from regard.text.kinds import SPECIAL, SpecialTokens
 from regard.work import checkpoint
 
 
@@ -114,15 +114,21 @@ class LengthPenalty:
         return log_probability / relative**self.alpha
 
 
+NO_PENALTY = LengthPenalty()
+
+
 @dataclass(frozen=True, eq=False)
 class SequenceState:
     """One open sequence for each row of a memory.
 
-    `rows (place,)` are rows of the memory; `tokens (place, length)` are the tokens so far and `scores (place,)` their
-    log-probabilities; `state` is the decoder's.
-
-    special: ids of the start and end tokens. begins: the number of tokens of each row
-    of the memory that belong to its prompt; none if it is empty.
+    Attributes:
+        rows: Rows of the memory, `(sequence,)`.
+        tokens: The tokens so far, `(sequence, length)`.
+        scores: Their log-probabilities, `(sequence,)`.
+        state: The decoder's state.
+        special: The ids of the start and end tokens.
+        begins: How many tokens of each row of the memory belong to its prompt. Empty:
+            none.
     """
 
     rows: Tensor
@@ -143,7 +149,14 @@ class SequenceState:
         rows = torch.arange(memory.value.shape[0], device=memory.value.device)
         tokens = rows.new_empty(len(rows), 0)
         scores = torch.zeros(len(rows), device=rows.device)
-        return cls(rows, tokens, scores, decoder.start(memory), decoder.special, begins)
+        return cls(
+            rows,
+            tokens,
+            scores,
+            decoder.start(memory),
+            decoder.special,
+            begins,
+        )
 
     def step(
         self,
@@ -162,11 +175,8 @@ class SequenceState:
         checkpoint()
         last = last_tokens(self.tokens, self.special.start)
         logits, state = decoder.step(last, self.state)
-        early = []
-        late = []
-        for processor in processors:
-            group = early if processor.on_logits else late
-            group.append(processor)
+        early = [processor for processor in processors if processor.on_logits]
+        late = [processor for processor in processors if not processor.on_logits]
         logits = process(early, logits.float(), self.tokens, self.rows)
         following = next_scores(logits, self.special)
         allowed = process(late, following, self.tokens, self.rows)
@@ -180,33 +190,22 @@ class SequenceState:
 
         `(place,)`.
         """
-        ended = is_end(self.tokens[:, -1], self.special)
-        full = self.tokens.shape[1] >= limit[self.rows]
-        return ended | full
+        is_full = self.tokens.shape[1] >= limit[self.rows]
+        return is_end(self.tokens[:, -1], self.special) | is_full
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
         """Return the hypothesis of a sequence that is done."""
-        text = self.tokens[place].tolist()
-        length = len(text)
-        if self.begins:
-            source = int(self.rows[place])
-            length -= self.begins[source]
-        score = penalty(float(self.scores[place]), length)
+        text = tuple(self.tokens[place].tolist())
+        prompt = self.begins[int(self.rows[place])] if self.begins else 0
+        score = penalty(float(self.scores[place]), len(text) - prompt)
         finished = text[-1] in self.special.ends
-        if finished:
-            text.pop()
-        return Hypothesis(tuple(text), score, finished)
+        return Hypothesis(text[:-1] if finished else text, score, finished)
 
     def drop(self, done: Tensor) -> "SequenceState":
         """Return the sequences for which `done (place,)` is false."""
         if not done.any():
             return self
         stay = (~done).nonzero()[:, 0]
-        state = self.state.select(stay)
-        return replace(
-            self,
-            rows=self.rows[stay],
-            tokens=self.tokens[stay],
-            scores=self.scores[stay],
-            state=state,
-        )
+        names = "rows", "tokens", "scores"
+        parts = {name: getattr(self, name)[stay] for name in names}
+        return replace(self, state=self.state.select(stay), **parts)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.config.registry import RegisteredName, Registry
 from regard.shapes import Float, Int, RowIds
-from regard.text.special import SPECIAL, SpecialTokens
+from regard.text.kinds import SPECIAL, SpecialTokens
 
 
 class LogitsProcessor(ABC):
@@ -64,13 +64,10 @@ class NoRepeat(LogitsProcessor):
             return scores
         runs = tokens.unfold(1, self.size, 1)
         same = (runs[..., :-1] == tokens[:, None, length - self.size + 1 :]).all(-1)
-        repeats = (
-            torch.zeros_like(scores)
-            .scatter_add_(1, runs[..., -1], same.to(scores))
-            .bool()
-        )
-        repeats[:, list(self.ends)] = False
-        return forbid(scores, repeats)
+        repeats = torch.zeros_like(scores)
+        repeats.scatter_add_(1, runs[..., -1], same.to(scores))
+        repeats[:, list(self.ends)] = 0.0
+        return forbid(scores, repeats > 0)
 
 
 @dataclass(frozen=True)
@@ -96,11 +93,10 @@ class RepetitionPenalty(LogitsProcessor):
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
         present = scores.gather(1, tokens)
-        return scores.scatter(
-            1,
-            tokens,
-            torch.where(present < 0, present * self.penalty, present / self.penalty),
+        smaller = torch.where(
+            present < 0, present * self.penalty, present / self.penalty
         )
+        return scores.scatter(1, tokens, smaller)
 
 
 @dataclass(frozen=True)
@@ -126,10 +122,9 @@ class Banned(LogitsProcessor):
         forbidden = torch.zeros_like(scores, dtype=torch.bool)
         for *before, last in self.sequences:
             if len(before) <= tokens.shape[1]:
-                begun = tokens.new_tensor(before)
-                forbidden[:, last] |= (
-                    tokens[:, tokens.shape[1] - len(before) :] == begun
-                ).all(-1)
+                ending = tokens[:, tokens.shape[1] - len(before) :]
+                begun = ending == tokens.new_tensor(before)
+                forbidden[:, last] |= begun.all(-1)
         return forbid(scores, forbidden)
 
 
@@ -147,48 +142,28 @@ class MinimumLength(LogitsProcessor):
     begins: Sequence[int] = ()
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        begins = [
-            self.begins[source] if self.begins else 0 for source in sources.tolist()
-        ]
-        short = tokens.new_tensor(begins) + self.least > tokens.shape[1] + 1
+        begins = tokens.new_tensor(self.begins)[sources] if self.begins else sources * 0
+        short = begins + self.least > tokens.shape[1] + 1
         forbidden = torch.zeros_like(scores, dtype=torch.bool)
         forbidden[:, list(self.ends)] = short[:, None]
         return forbid(scores, forbidden)
 
 
-@dataclass(frozen=True)
-class FirstToken(LogitsProcessor):
-    """Force the first `token` behind the first `begins` tokens of each source.
+@dataclass(frozen=True, eq=False)
+class ForceToken(LogitsProcessor):
+    """Force `token` behind the first `lengths (source,)` tokens of each source's text.
 
     Its log-probability counts as 0.
     """
 
     token: int
-    begins: Sequence[int] = ()
+    lengths: Tensor
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        first = [
-            tokens.shape[1] == (self.begins[source] if self.begins else 0)
-            for source in sources.tolist()
-        ]
-        return force(scores, torch.tensor(first, device=scores.device), self.token)
-
-
-@dataclass(frozen=True)
-class EndAtLimit(LogitsProcessor):
-    """Force the `end` as the last token before each source's limit.
-
-    Its log-probability counts as 0.
-    """
-
-    limits: Sequence[int]
-    end: int = SPECIAL.end
-
-    def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        last = [
-            tokens.shape[1] + 1 == self.limits[source] for source in sources.tolist()
-        ]
-        return force(scores, torch.tensor(last, device=scores.device), self.end)
+        only = torch.full_like(scores, -torch.inf)
+        only[:, self.token] = 0.0
+        is_next = self.lengths[sources] == tokens.shape[1]
+        return torch.where(is_next[:, None], only, scores)
 
 
 @dataclass(frozen=True)
@@ -200,9 +175,8 @@ class Renormalize(LogitsProcessor):
     """
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        return torch.where(
-            (scores == -torch.inf).all(-1, keepdim=True), scores, scores.log_softmax(-1)
-        )
+        is_empty = (scores == -torch.inf).all(-1, keepdim=True)
+        return torch.where(is_empty, scores, scores.log_softmax(-1))
 
 
 @dataclass(frozen=True)
@@ -217,9 +191,8 @@ class AfterPrompt(LogitsProcessor):
         return self.processor.on_logits
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
-        return self.processor(
-            scores, torch.cat([self.before[sources], tokens], 1), sources
-        )
+        text = torch.cat([self.before[sources], tokens], 1)
+        return self.processor(scores, text, sources)
 
 
 @dataclass(frozen=True)
@@ -237,34 +210,20 @@ class Prefix(LogitsProcessor):
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
         at = tokens.shape[1]
-        free = process(self.processors, scores, tokens, sources)
-        forced_tokens = [
-            (row, source, self.prefixes[source][at])
-            for row, source in enumerate(sources.tolist())
-            if at < len(self.prefixes[source])
-        ]
-        if not forced_tokens:
-            return free
-        only = free.clone()
-        for row, source, token in forced_tokens:
-            only[row] = -torch.inf
-            only[row, token] = (
-                0.0 if self.begins and at < self.begins[source] else scores[row, token]
-            )
-        return only
+        result = process(self.processors, scores, tokens, sources).clone()
+        for row, source in enumerate(sources.tolist()):
+            if at < len(self.prefixes[source]):
+                token = self.prefixes[source][at]
+                is_known = self.begins and at < self.begins[source]
+                result[row] = -torch.inf
+                result[row, token] = 0.0 if is_known else scores[row, token]
+        return result
 
 
 def forbid(scores: Tensor, forbidden: Tensor) -> Tensor:
     """Scores with minus infinity where `forbidden (row, vocabulary)`, except in rows where nothing else is left."""
     allowed = scores.masked_fill(forbidden, -torch.inf)
     return torch.where((allowed == -torch.inf).all(-1, keepdim=True), scores, allowed)
-
-
-def force(scores: Tensor, rows: Tensor, token: int) -> Tensor:
-    """Scores that allow the `token` alone, with 0, in the rows where `rows (row,)` is true."""
-    only = torch.full_like(scores, -torch.inf)
-    only[:, token] = 0.0
-    return torch.where(rows[:, None], only, scores)
 
 
 def process(

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.decoding.hypothesis import (
+    NO_PENALTY,
     Hypothesis,
     LengthPenalty,
     SequenceState,
@@ -37,16 +39,15 @@ class Sampler:
     generator: torch.Generator | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.temperature >= 0 or math.isinf(self.temperature):
-            raise ValueError(
-                f"temperature is {self.temperature}; it must be a number of at least 0"
-            )
-        if self.top_k < 0:
-            raise ValueError(
-                f"top_k is {self.top_k}; it must be at least 0, where 0 keeps all"
-            )
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+        problem = ""
+        if not 0 <= self.temperature < math.inf:
+            problem = f"temperature is {self.temperature}; it must be a number >= 0"
+        elif self.top_k < 0:
+            problem = f"top_k is {self.top_k}; it must be >= 0, where 0 keeps all"
+        elif not 0 < self.top_p <= 1:
+            problem = f"top_p is {self.top_p}; it must be above 0 and at most 1"
+        if problem:
+            raise ValueError(problem)
 
     def __call__(self, logits: Tensor) -> Tensor:
         """Map logits `(row, vocabulary)` to tokens `(row,)`.
@@ -77,7 +78,7 @@ def sample(
     sampler: Sampler,
     *,
     max_length: int | Tensor,
-    penalty: LengthPenalty | None = None,
+    penalty: LengthPenalty = NO_PENALTY,
     processors: Sequence[LogitsProcessor] = (),
     begins: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
@@ -92,40 +93,18 @@ def sample(
             no length for the penalty.
     """
     limit = max_lengths(memory, max_length)
-    penalty = LengthPenalty() if penalty is None else penalty
     hypotheses: list[list[Hypothesis]] = [[] for _ in limit]
     sequences = SequenceState.first(decoder, memory, begins)
     while len(sequences.rows):
         sequences, _ = sequences.step(decoder, sampler, processors)
         done = sequences.done(limit)
         for place in done.nonzero()[:, 0].tolist():
-            hypotheses[int(sequences.rows[place])].append(
-                sequences.hypothesis(place, penalty)
-            )
+            hypothesis = sequences.hypothesis(place, penalty)
+            hypotheses[int(sequences.rows[place])].append(hypothesis)
         sequences = sequences.drop(done)
     return hypotheses
 
 
-@torch.no_grad()
-def greedy(
-    decoder: Decoder,
-    memory: Memory,
-    *,
-    max_length: int | Tensor,
-    penalty: LengthPenalty | None = None,
-    processors: Sequence[LogitsProcessor] = (),
-    begins: tuple[int, ...] = (),
-) -> list[list[Hypothesis]]:
-    """Choose the best token at every step.
-
-    One hypothesis for each row of the memory.
-    """
-    return sample(
-        decoder,
-        memory,
-        Sampler(temperature=0.0),
-        max_length=max_length,
-        penalty=penalty,
-        processors=processors,
-        begins=begins,
-    )
+GREEDY = Sampler(temperature=0.0)
+greedy = partial(sample, sampler=GREEDY)
+"""Choose the best token at every step, for one hypothesis of each row of the memory."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated
 
 import torch
@@ -16,8 +17,7 @@ from regard.decoding.processors import (
     PROCESSORS,
     AfterPrompt,
     Banned,
-    EndAtLimit,
-    FirstToken,
+    ForceToken,
     LogitsProcessor,
     MinimumLength,
     NoRepeat,
@@ -26,7 +26,7 @@ from regard.decoding.processors import (
     Renormalize,
     RepetitionPenalty,
 )
-from regard.decoding.sampling import Sampler, greedy, sample
+from regard.decoding.sampling import GREEDY, Sampler, sample
 from regard.decoding.streaming import Step, StepOptions, stream
 from regard.nn.decoders import Decoder
 
@@ -78,11 +78,7 @@ class Search:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        Sampler(
-            1.0 if self.temperature is None else self.temperature,
-            self.top_k,
-            self.top_p,
-        )
+        Sampler(self.temperature or 0.0, self.top_k, self.top_p)
         if not 0 <= self.seed < SEEDS:
             raise ValueError(
                 f"seed is {self.seed}; it must be at least 0 and below {SEEDS}"
@@ -101,10 +97,10 @@ class Search:
         """The search in words: greedy, a beam with its penalty, or samples."""
         if self.temperature is not None:
             return f"samples at temperature {self.temperature:g}"
-        if self.beam == 1:
-            return "greedy"
-        penalty = f", length penalty {self.length_penalty:g}"
-        return f"beam {self.beam}{penalty if self.length_penalty else ''}"
+        penalty = self.length_penalty
+        words = f"beam {self.beam}" if self.beam > 1 else "greedy"
+        has_penalty = penalty and self.beam > 1
+        return f"{words}, length penalty {penalty:g}" if has_penalty else words
 
     @property
     def penalty(self) -> LengthPenalty:
@@ -118,7 +114,13 @@ class Search:
         """
         if beam is None:
             return self
-        return replace(self, beam=beam, temperature=None, top_k=0, top_p=1.0)
+        return replace(
+            self,
+            beam=beam,
+            temperature=None,
+            top_k=0,
+            top_p=1.0,
+        )
 
     def limit(self, lengths: Tensor) -> Tensor:
         """Return the maximal number of output tokens for sources of `lengths (batch,)`."""
@@ -133,148 +135,29 @@ class Search:
     ) -> list[list[Hypothesis]]:
         """Return the best or sampled hypotheses for each row of the memory, as many as `constraints` requires.
 
-        The first one does not depend on their number.
+        The first one does not depend on their number. Samples after it are sorted, the
+        finished ones first, and best first.
 
         Raises:
             ValueError: `n_best` below 1, above the beam, or above 1 at temperature
                 0; phrases longer than the limit of a row, or with a temperature.
         """
-        constraints = DecodingConstraints() if constraints is None else constraints
+        constraints = (constraints or DecodingConstraints()).expand(len(limit))
         constraints.check(limit.tolist())
         processors = self.processors(constraints, limit, decoder)
-        if self.temperature is not None:
-            if any(constraints.phrases):
-                raise ValueError(
-                    "phrases need a beam; samples cannot be made to contain them"
-                )
-            return self.sample(decoder, memory, limit, constraints, processors)
-        phrases = constraints.phrases_of(len(limit))
-        if self.beam == constraints.n_best == 1 and not any(phrases):
-            return greedy(
-                decoder,
-                memory,
-                max_length=limit,
-                penalty=self.penalty,
-                processors=processors,
-                begins=constraints.prompts,
-            )
-        settings = processors, constraints.prompts, self.early_stopping
-        search = Beam(self.beam, self.penalty, *settings)
-        if any(phrases):
-            search = ConstrainedBeam(self.beam, self.penalty, *settings, phrases)
-        return search(decoder, memory, max_length=limit, n_best=constraints.n_best)
-
-    def stream(
-        self,
-        decoder: Decoder,
-        memory: Memory,
-        limit: Tensor,
-        constraints: DecodingConstraints,
-        options: StepOptions,
-    ) -> Iterator[Step]:
-        """Decode one sequence for each row of the memory step by step.
-
-        It stands behind the row's prefix. It is sampled with a temperature and else
-        greedy, since a beam has no result before its end.
-
-        Raises:
-            ValueError: As `__call__`.
-        """
-        constraints.check(limit.tolist())
-        return stream(
-            decoder,
-            memory,
-            replace(options, begins=constraints.prompts),
-            max_length=limit,
-            choose=self.sampler(memory.value.device),
-            penalty=self.penalty,
-            processors=self.processors(constraints, limit, decoder),
-        )
-
-    def sampler(self, device: torch.device) -> Sampler:
-        """Return the sampler of these settings.
-
-        Without a temperature it chooses the best token.
-        """
-        if self.temperature is None:
-            return Sampler(temperature=0.0)
-        return Sampler(
-            self.temperature,
-            self.top_k,
-            self.top_p,
-            torch.Generator(device).manual_seed(self.seed),
-        )
-
-    def processors(
-        self,
-        constraints: DecodingConstraints,
-        limit: Tensor,
-        decoder: Decoder,
-    ) -> tuple[LogitsProcessor, ...]:
-        """Return the logits processors of every step.
-
-        A prefix may contain what is forbidden.
-
-        Raises:
-            ValueError: An id beyond the vocabulary.
-        """
-        vocabulary = decoder.output.out_features
-        ids = {token for sequence in self.banned for token in sequence}
-        if self.first_token is not None:
-            ids.add(self.first_token)
-        for token in sorted(ids):
-            if not 0 <= token < vocabulary:
-                raise ValueError(
-                    f"the search has the id {token}; the vocabulary has 0 to {vocabulary - 1}"
-                )
-        ends = decoder.special.ends
-        begins = constraints.prompts
-        of_text: list[LogitsProcessor] = []  # depend on the text, its prompt included
-        if self.repetition_penalty != 1:
-            of_text.append(RepetitionPenalty(self.repetition_penalty))
-        if self.no_repeat:
-            of_text.append(NoRepeat(self.no_repeat, ends))
-        if self.banned:
-            of_text.append(Banned(self.banned))
-        for name in self.logits_processors:
-            make = PROCESSORS[name]
-            of_text.append(make(decoder.special, vocabulary))
-        if constraints.before:
-            before = torch.tensor(constraints.before, device=limit.device)
-            of_text = [AfterPrompt(processor, before) for processor in of_text]
-        early = [processor for processor in of_text if processor.on_logits]
-        late = [processor for processor in of_text if not processor.on_logits]
-        if self.min_length:
-            late.append(MinimumLength(self.min_length, ends, begins))
-        if self.first_token is not None:
-            late.append(FirstToken(self.first_token, begins))
-        if self.end_at_limit:
-            late.append(EndAtLimit(limit.tolist(), decoder.special.end))
-        if self.renormalize:
-            late.append(Renormalize())
-        if any(constraints.prefixes):
-            prefixes = constraints.prefixes_of(len(limit))
-            late = [Prefix(prefixes, late, begins)]
-        return (*early, *late)
-
-    def sample(
-        self,
-        decoder: Decoder,
-        memory: Memory,
-        limit: Tensor,
-        constraints: DecodingConstraints,
-        processors: tuple[LogitsProcessor, ...],
-    ) -> list[list[Hypothesis]]:
-        """As many samples for each row as `constraints` requires.
-
-        The first is the same for every number; the others follow, the finished ones
-        first, and best first.
-
-        Raises:
-            ValueError: A number out of range.
-        """
-        assert self.temperature is not None
         n_best = constraints.n_best
+        has_phrases = any(constraints.phrases)
+        if self.temperature is not None and has_phrases:
+            raise ValueError(
+                "phrases need a beam; samples cannot be made to contain them"
+            )
+        if self.temperature is None and (self.beam > 1 or n_best != 1 or has_phrases):
+            prompts, early = constraints.prompts, self.early_stopping
+            settings = self.beam, self.penalty, processors, prompts, early
+            search = Beam(*settings)
+            if has_phrases:
+                search = ConstrainedBeam(*settings, constraints.phrases)
+            return search(decoder, memory, max_length=limit, n_best=n_best)
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
             raise ValueError(
                 f"n_best is {n_best}; it must be at least 1, and 1 at temperature 0"
@@ -294,7 +177,93 @@ class Search:
         ]
         results = []
         for row in zip(*draws, strict=True):
-            first, *others = (hypothesis for (hypothesis,) in row)
-            others.sort(key=lambda item: (not item.finished, -item.score))
-            results.append([first, *others])
+            first, *following = (hypothesis for (hypothesis,) in row)
+            following.sort(key=lambda item: (not item.finished, -item.score))
+            results.append([first, *following])
         return results
+
+    def stream(
+        self,
+        decoder: Decoder,
+        memory: Memory,
+        limit: Tensor,
+        constraints: DecodingConstraints,
+        options: StepOptions,
+    ) -> Iterator[Step]:
+        """Decode one sequence for each row of the memory step by step.
+
+        It stands behind the row's prefix. It is sampled with a temperature and else
+        greedy, since a beam has no result before its end.
+
+        Raises:
+            ValueError: As `__call__`.
+        """
+        constraints = constraints.expand(len(limit))
+        constraints.check(limit.tolist())
+        return stream(
+            decoder,
+            memory,
+            replace(options, begins=constraints.prompts),
+            max_length=limit,
+            choose=self.sampler(memory.value.device),
+            penalty=self.penalty,
+            processors=self.processors(constraints, limit, decoder),
+        )
+
+    def sampler(self, device: torch.device) -> Sampler:
+        """Return the sampler of these settings.
+
+        Without a temperature it chooses the best token.
+        """
+        if self.temperature is None:
+            return GREEDY
+        generator = torch.Generator(device).manual_seed(self.seed)
+        return Sampler(self.temperature, self.top_k, self.top_p, generator)
+
+    def processors(
+        self,
+        constraints: DecodingConstraints,
+        limit: Tensor,
+        decoder: Decoder,
+    ) -> tuple[LogitsProcessor, ...]:
+        """Return the logits processors of every step.
+
+        A prefix may contain what is forbidden.
+
+        Raises:
+            ValueError: An id beyond the vocabulary.
+        """
+        vocabulary = decoder.output.out_features
+        for token in chain((self.first_token or 0,), *self.banned):
+            if not 0 <= token < vocabulary:
+                raise ValueError(
+                    f"the search has the id {token}; the vocabulary has 0 to {vocabulary - 1}"
+                )
+        ends = decoder.special.ends
+        begins = constraints.prompts
+        of_text: list[LogitsProcessor] = []  # depend on the text, its prompt included
+        if self.repetition_penalty != 1:
+            of_text.append(RepetitionPenalty(self.repetition_penalty))
+        if self.no_repeat:
+            of_text.append(NoRepeat(self.no_repeat, ends))
+        if self.banned:
+            of_text.append(Banned(self.banned))
+        for name in self.logits_processors:
+            of_text.append(PROCESSORS[name](decoder.special, vocabulary))
+        if constraints.before:
+            before = torch.tensor(constraints.before, device=limit.device)
+            of_text = [AfterPrompt(processor, before) for processor in of_text]
+        early = [processor for processor in of_text if processor.on_logits]
+        late = [processor for processor in of_text if not processor.on_logits]
+        if self.min_length:
+            late.append(MinimumLength(self.min_length, ends, begins))
+        if self.first_token is not None:
+            lengths = limit.new_tensor(begins) if begins else limit * 0
+            late.append(ForceToken(self.first_token, lengths))
+        if self.end_at_limit:
+            late.append(ForceToken(decoder.special.end, limit - 1))
+        if self.renormalize:
+            late.append(Renormalize())
+        if any(constraints.prefixes):
+            late = [Prefix(constraints.prefixes, late, begins)]
+        return (*early, *late)

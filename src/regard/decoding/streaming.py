@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -11,19 +12,20 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.attention.record import Maps, record
+from regard.attention.record import record
 from regard.decoding.hypothesis import (
+    NO_PENALTY,
     Hypothesis,
     LengthPenalty,
     SequenceState,
     max_lengths,
 )
 from regard.decoding.processors import LogitsProcessor
-from regard.decoding.sampling import Sampler
+from regard.decoding.sampling import GREEDY
 from regard.errors import InputError
 from regard.maps.lookups import Patches
 from regard.nn.decoders import Decoder
-from regard.text.special import SpecialTokens
+from regard.text.kinds import SpecialTokens
 
 
 def always(row: int) -> bool:
@@ -35,10 +37,13 @@ def always(row: int) -> bool:
 class StepOptions:
     """The contents of each step, and the sequences to continue.
 
-    model, names: modules of `model` whose weights are recorded; None for none.
-    candidates: number of likely tokens to return. active: called with a row before each
-    step; a row for which it is false is dropped. begins: the number of tokens of each
-    row that belong to its prompt and have no length for the penalty.
+    Attributes:
+        model: The model that is recorded.
+        names: Its modules whose weights are recorded; None: none.
+        candidates: How many likely tokens a step has.
+        active: Called with a row before each step; the row ends once it is false.
+        begins: How many tokens of each row belong to its prompt and have no length for
+            the penalty.
     """
 
     model: nn.Module
@@ -52,11 +57,15 @@ class StepOptions:
 class Step:
     """One more token for a `row` of the memory.
 
-    tokens: all tokens so far, END included. score: log-probability of all tokens.
-    log_probability: log-probability of this token. attention: weights `(layer, head,
-    key)` with which it was predicted; None without recording. candidates: the likeliest
-    tokens at this position with their log-probabilities, best first. hypothesis: the
-    whole sequence once it is done.
+    Attributes:
+        tokens: All tokens so far, END included.
+        score: The log-probability of all tokens.
+        log_probability: That of this token.
+        attention: The weights `(layer, head, key)` that predicted it; None without
+            recording.
+        candidates: The likeliest tokens at this position with their log-probabilities,
+            best first.
+        hypothesis: The whole sequence once it is done.
     """
 
     row: int
@@ -74,8 +83,8 @@ def stream(
     options: StepOptions,
     *,
     max_length: int | Tensor,
-    choose: Callable[[Tensor], Tensor] | None = None,
-    penalty: LengthPenalty | None = None,
+    choose: Callable[[Tensor], Tensor] = GREEDY,
+    penalty: LengthPenalty = NO_PENALTY,
     processors: Sequence[LogitsProcessor] = (),
 ) -> Iterator[Step]:
     """Decode as `greedy`, or as `sample` if `choose` is a `Sampler`, and yield each step.
@@ -90,20 +99,20 @@ def stream(
         ValueError: Max_length below 1, or no token can follow a sequence.
     """
     limit = max_lengths(memory, max_length)
-    penalty = penalty or LengthPenalty()
-    choose = Sampler(temperature=0.0) if choose is None else choose
+
     with (
         torch.no_grad()
     ):  # never across a yield: it would switch gradients off for the caller
         state = _active(SequenceState.first(decoder, memory, options.begins), options)
     while len(state.rows):
-        with torch.no_grad(), _recording(options) as maps:
+        recording = nullcontext()
+        if options.names is not None:
+            recording = record(options.model, only=options.names)
+        with torch.no_grad(), recording as maps:
             state, following = state.step(decoder, choose, processors)
-        attention = (
-            None
-            if maps is None
-            else maps.stack_layers()[:, :, :, 0].double().cpu().numpy()
-        )
+        attention = None
+        if maps is not None:
+            attention = maps.stack_layers()[:, :, :, 0].double().cpu().numpy()
         done = state.done(limit)
         for place, finished in enumerate(done.tolist()):
             yield Step(
@@ -121,14 +130,6 @@ def stream(
 def _active(state: SequenceState, options: StepOptions) -> SequenceState:
     dropped = [not options.active(row) for row in state.rows.tolist()]
     return state.drop(torch.tensor(dropped, dtype=torch.bool, device=state.rows.device))
-
-
-def _recording(options: StepOptions) -> AbstractContextManager[Maps | None]:
-    return (
-        nullcontext()
-        if options.names is None
-        else record(options.model, only=options.names)
-    )
 
 
 def _best(scores: Tensor, count: int) -> list[tuple[int, float]]:
@@ -150,9 +151,11 @@ class Candidate:
 class StreamSource:
     """The source of a streamed output.
 
-    labels: labels of the keys that the first token can read. patches: the image whose
-    parts these are, if any. forced: number of tokens that belong to the prefix. growth:
-    largest number of own tokens that the output can read as well.
+    Attributes:
+        labels: Labels of the keys that the first token can read.
+        patches: The image whose parts these are, if any.
+        forced: How many tokens belong to the prefix.
+        growth: How many of its own tokens the output can read as well.
     """
 
     labels: Sequence[str]
@@ -165,13 +168,18 @@ class StreamSource:
 class StreamEvent:
     """One more token of the output for example `number`.
 
-    source: the source of the output, the same in all its events. token, piece,
-    log_probability: the newest token, its readable form, and its log-probability. text,
-    score: the output so far and its log-probability; at the end the score of the
-    search. attention: weights `(layer, head, key)` with which the token was predicted;
-    None for a model without attention. candidates: the likeliest tokens at this
-    position, best first. last: this is the last event of the output. finished: the
-    model ended the output; false if the limit did.
+    Attributes:
+        source: The source of the output, the same in all its events.
+        token: The newest token.
+        piece: Its readable form.
+        text: The output so far.
+        score: Its log-probability; at the end the score of the search.
+        log_probability: That of the newest token.
+        attention: The weights `(layer, head, key)` that predicted the token; None for a
+            model without attention.
+        candidates: The likeliest tokens at this position, best first.
+        last: Whether this is the last event of the output.
+        finished: Whether the model ended the output, not the limit.
     """
 
     number: int
@@ -195,22 +203,19 @@ class StreamEvent:
         pieces: Callable[[list[int]], list[str]],
     ) -> "StreamEvent":
         """Make an event from a step, its source, the text so far, and a function that makes tokens readable."""
-
-        def piece(token: int) -> str:
-            return pieces([token])[0]
-
         done = step.hypothesis
+        token = step.tokens[-1]
         return cls(
             step.row,
             source,
-            step.tokens[-1],
-            piece(step.tokens[-1]),
+            token,
+            pieces([token])[0],
             text,
             step.score if done is None else done.score,
             step.log_probability,
             step.attention,
             tuple(
-                Candidate(token, piece(token), math.exp(score))
+                Candidate(token, pieces([token])[0], math.exp(score))
                 for token, score in step.candidates
             ),
             done is not None,
@@ -229,7 +234,7 @@ def check_prefixes(
         InputError: Tokens that no output contains, for a vocabulary of this size
             with these special ids.
     """
-    for token in (token for prefix in prefixes for token in prefix):
+    for token in chain(*prefixes):
         if token in special.silent or not 0 <= token < vocabulary:
             raise InputError(
                 f"token {token} cannot occur in a text; expected ids of pieces, below {vocabulary}"

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from itertools import chain
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from regard.decoding.engine import Engine
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.streaming import Step, StepOptions, always
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.decoders import EncoderDecoder
 from regard.work import compute_batches
 
 BATCH = 4096
@@ -27,9 +28,9 @@ Side = Literal["source", "target"]
 
 def limit_of(maximum: int | None, side: Side = "source") -> Limit | None:
     """Return the limit of a side of a model with this maximum, END included."""
-    return (
-        None if maximum is None else Limit(maximum, 1, f"model.max_{side}", f"{side}s")
-    )
+    if maximum is None:
+        return None
+    return Limit(maximum, 1, f"model.max_{side}", f"{side}s")
 
 
 def check_lengths(
@@ -46,11 +47,9 @@ def check_lengths(
         InputError: A sequence is longer, without `truncate`.
     """
     limit = limit_of(maximum, side)
-    return (
-        (list(ids), 0)
-        if limit is None
-        else limit_lengths(limit, ids, places, truncate=truncate)
-    )
+    if limit is None:
+        return list(ids), 0
+    return limit_lengths(limit, ids, places, truncate=truncate)
 
 
 def search_texts(
@@ -77,8 +76,20 @@ def search_texts(
         InputError: A text is longer than the model's maximum, without `truncate`.
         ValueError: The settings of the search contradict each other (see `Search`).
     """
-    ids, _ = source_ids(model.max_source, tokenizers, texts, places, truncate=truncate)
-    return search_ids([model], ids, search, constraints, engine)[0]
+    ids, _ = source_ids(
+        model.max_source,
+        tokenizers,
+        texts,
+        places,
+        truncate=truncate,
+    )
+    return search_ids(
+        [model],
+        ids,
+        search,
+        constraints,
+        engine,
+    )[0]
 
 
 def source_ids(
@@ -95,8 +106,7 @@ def source_ids(
         InputError: As `search_texts`.
     """
     ids = [tokenizers.source_ids(text) for text in texts]
-    if places is None:
-        places = [f"text {number}" for number in range(1, len(ids) + 1)]
+    places = places or [f"text {number}" for number in range(1, len(ids) + 1)]
     return check_lengths(maximum, ids, places, truncate=truncate)
 
 
@@ -119,39 +129,31 @@ def search_ids(
     device = next(encoder.parameters()).device
 
     def decode(rows: list[int]) -> list[list[list[Hypothesis]]]:
-        batch = models[0].collate([(ids[row], []) for row in rows])
-        batch = batch.to(device)
-        row_constraints = None
-        if constraints is not None:
-            row_constraints = constraints.of(rows)
+        batch = models[0].collate([(ids[row], []) for row in rows]).to(device)
+        row_constraints = None if constraints is None else constraints.of(rows)
         memory = encoder(batch.source, batch.source_lengths)
         limit = search.limit(batch.source_lengths)
-        outputs = []
-        for model in models:
-            most = _most(model, limit)
-            outputs.append(search(model.decoder, memory, most, row_constraints))
-        return outputs
+        return [
+            search(model.decoder, memory, _limit(model, limit), row_constraints)
+            for model in models
+        ]
 
     def decode_by_engine(rows: list[int]) -> list[list[list[Hypothesis]]]:
         assert engine is not None
         results = engine.search([ids[row] for row in rows], search)
         missing = [row for row, best in zip(rows, results, strict=True) if best is None]
-        results_in_pytorch = iter(decode(missing)[0] if missing else ())
-        hypotheses = []
-        for best in results:
-            if best is None:
-                hypotheses.append(next(results_in_pytorch))
-            else:
-                hypotheses.append([best])
-        return [hypotheses]
+        from_pytorch = iter(decode(missing)[0] if missing else ())
+        return [[[best] if best else next(from_pytorch) for best in results]]
 
     compute = decode
     if engine is not None and engine.supports(search, constraints):
         compute = decode_by_engine
-    outputs_by_model: list[list[list[Hypothesis]]] = []
-    for _ in models:
-        outputs_by_model.append([[] for _ in ids])
-    batches = list(_batches(ids, max(1, BATCH // search.beam)))
+    outputs_by_model: list[Any] = [[[] for _ in ids] for _ in models]
+    lengths = [(len(tokens) + 1, 0) for tokens in ids]
+    tokens = max(max(lengths, default=(1, 0))[0], BATCH // search.beam)
+    batches = [[0]]
+    if len(ids) != 1:
+        batches = list(token_batches(lengths, tokens, seed=0, epoch=0))
     for rows, decoded in zip(batches, compute_batches(compute, batches), strict=True):
         for outputs, hypotheses in zip(outputs_by_model, decoded, strict=True):
             for row, row_hypotheses in zip(rows, hypotheses, strict=True):
@@ -177,20 +179,23 @@ def stream_ids(
         ValueError: A prefix is longer than its output may be.
     """
     device = next(model.parameters()).device
-    batch = model.collate([(tokens, []) for tokens in ids])
-    batch = batch.to(device)
+    batch = model.collate([(tokens, []) for tokens in ids]).to(device)
+    decoder = model.decoder
     with torch.no_grad():
         memory = model.encoder(batch.source, batch.source_lengths)
-    limit = _most(model, search.limit(batch.source_lengths))
+    limit = _limit(model, search.limit(batch.source_lengths))
     lengths = batch.source_lengths.tolist()
-    options = StepOptions(
-        model.decoder, model.decoder.source_attention, candidates, active
-    )
-    for step in search.stream(model.decoder, memory, limit, constraints, options):
-        read = step.attention
-        if read is not None:
-            read = read[..., : lengths[step.row]]
-            step = replace(step, attention=read)
+    options = StepOptions(decoder, decoder.source_attention, candidates, active)
+    for step in search.stream(
+        decoder,
+        memory,
+        limit,
+        constraints,
+        options,
+    ):
+        weights = step.attention
+        if weights is not None:
+            step = replace(step, attention=weights[..., : lengths[step.row]])
         yield step
 
 
@@ -206,21 +211,10 @@ def best_texts(
     ]
 
 
-def _most(model: EncoderDecoder, limit: Tensor) -> Tensor:
+def _limit(model: EncoderDecoder, limit: Tensor) -> Tensor:
     """Return the limit of a search, at most the model's own maximum."""
-    if model.max_target is None:
-        return limit
-    return limit.clamp(max=model.max_target)
-
-
-def _batches(ids: Sequence[list[int]], tokens: int) -> Iterator[list[int]]:
-    """Batches of rows of similar length."""
-    if len(ids) == 1:
-        yield [0]
-        return
-    lengths = [(len(tokens_of_row) + 1, 0) for tokens_of_row in ids]
-    longest = max((length for length, _ in lengths), default=1)
-    yield from token_batches(lengths, max(tokens, longest), seed=0, epoch=0)
+    maximum = model.max_target
+    return limit if maximum is None else limit.clamp(max=maximum)
 
 
 ROWS = 32  # pairs that are scored together
@@ -267,11 +261,7 @@ def log_probabilities(
         logits = model(batch.source, batch.source_lengths, batch.target_in).float()
         targets = batch.target_out.clamp(min=0)[..., None]
         scores = logits.log_softmax(-1).gather(-1, targets)
-        rows = scores[..., 0].tolist()
-        lengths = batch.target_lengths.tolist()
-        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
+        rows = zip(scores[..., 0].tolist(), batch.target_lengths.tolist(), strict=True)
+        return [row[:length] for row, length in rows]
 
-    results = []
-    for rows in compute_batches(score, range(0, len(pairs), ROWS)):
-        results += rows
-    return results
+    return list(chain(*compute_batches(score, range(0, len(pairs), ROWS))))

@@ -27,7 +27,7 @@ from regard.attention.heads import MultiHead, self_attention
 from regard.attention.masks import causal
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive, Cosine, Dot, General, Location, Score
-from regard.experiments.sweep import Finding, Setting
+from regard.experiments.sweep import Finding, Lines, Setting
 from regard.pictures.chart import Chart
 
 QUERIES = 32
@@ -35,6 +35,7 @@ QUERIES = 32
 REACH = 8
 """The reach of a window to either side."""
 Terms = Mapping[str, int]
+Numbers = Sequence[float | int]
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,11 @@ class Sizes:
 
 
 class Work(NamedTuple):
-    """A forward pass as a call without arguments, and the tensors to differentiate by."""
+    """A forward pass as a call without arguments, its module and its inputs."""
 
     forward: Callable[[], Tensor]
-    leaves: Sequence[Tensor]
+    module: nn.Module
+    inputs: Sequence[Tensor]
 
 
 class Mechanism(NamedTuple):
@@ -77,15 +79,15 @@ class Mechanism(NamedTuple):
     stored: Terms
 
 
-def random_states(*shape: int) -> Tensor:
-    """Return random inputs that require a gradient."""
-    return torch.randn(shape).requires_grad_()
+def random_states(sizes: Sizes, length: int) -> Tensor:
+    """Return random states of a sequence that require a gradient."""
+    return torch.randn(sizes.batch, length, sizes.width).requires_grad_()
 
 
 def random_heads(sizes: Sizes) -> list[Tensor]:
     """Return queries, keys and values of all heads."""
     shape = sizes.batch, sizes.heads, sizes.length, sizes.head_width
-    return [random_states(*shape) for _ in range(3)]
+    return [torch.randn(shape).requires_grad_() for _ in range(3)]
 
 
 def look_up(
@@ -99,7 +101,7 @@ def look_up(
         memory = module.prepare(Memory(key, value, zero_masked=False))
         return module.read(query, memory, weights=weights).context
 
-    return Work(forward, [query, key, value, *module.parameters()])
+    return Work(forward, module, [query, key, value])
 
 
 def additive(sizes: Sizes) -> Additive:
@@ -113,33 +115,30 @@ def look_up_plainly(sizes: Sizes) -> Work:
     `Attend` uses this form without a C++ compiler.
     """
     score, inputs = additive(sizes), random_heads(sizes)
-    return Work(lambda: attend(*inputs, score=score)[0], [*inputs, *score.parameters()])
+    return Work(lambda: attend(*inputs, score=score)[0], score, inputs)
 
 
 def attend_itself(sizes: Sizes, *, is_causal: bool = False) -> Work:
     """Attend a sequence to itself with heads and projections."""
     heads = MultiHead(sizes.width, sizes.heads)
-    inputs = random_states(sizes.batch, sizes.length, sizes.width)
+    states = random_states(sizes, sizes.length)
     mask = causal(sizes.length) if is_causal else None
-    return Work(
-        lambda: self_attention(heads, inputs, mask), [inputs, *heads.parameters()]
-    )
+    return Work(lambda: self_attention(heads, states, mask), heads, [states])
 
 
 def attend_across(sizes: Sizes) -> Work:
     """Attend `QUERIES` positions to another sequence."""
     heads = MultiHead(sizes.width, sizes.heads)
-    states = random_states(sizes.batch, sizes.length, sizes.width)
-    query = random_states(sizes.batch, QUERIES, sizes.width)
-    leaves = [query, states, *heads.parameters()]
-    return Work(lambda: heads(query, Memory(states, states)), leaves)
+    states = random_states(sizes, sizes.length)
+    query = random_states(sizes, QUERIES)
+    return Work(lambda: heads(query, Memory(states, states)), heads, [query, states])
 
 
 def recur(sizes: Sizes) -> Work:
     """Apply a layer of gated recurrent units."""
     network = nn.GRU(sizes.width, sizes.width, batch_first=True)
-    inputs = random_states(sizes.batch, sizes.length, sizes.width)
-    return Work(lambda: network(inputs)[0], [inputs, *network.parameters()])
+    states = random_states(sizes, sizes.length)
+    return Work(lambda: network(states)[0], network, [states])
 
 
 PRODUCTS: Terms = {"BNND": 12, "BHNN": 8}
@@ -231,13 +230,12 @@ class MemoryCounter(TorchDispatchMode):
             if not isinstance(tensor, Tensor):
                 continue
             storage = tensor.untyped_storage()
-            if id(storage) in self._seen:
-                continue
-            self._seen.add(id(storage))
-            size = storage.nbytes() if is_new else 0
-            weakref.finalize(storage, self._remove, id(storage), size)
-            self.now += size
-            self.peak = max(self.peak, self.now)
+            if id(storage) not in self._seen:
+                self._seen.add(id(storage))
+                size = storage.nbytes() if is_new else 0
+                weakref.finalize(storage, self._remove, id(storage), size)
+                self.now += size
+                self.peak = max(self.peak, self.now)
 
     def _remove(self, storage: int, size: int) -> None:
         self._seen.discard(storage)
@@ -248,8 +246,9 @@ def make_step(work: Work) -> Callable[[], object]:
     """Return a forward and backward pass as a call without arguments."""
     with torch.no_grad():
         gradient = torch.ones_like(work.forward())
+    leaves = [*work.inputs, *work.module.parameters()]
     return lambda: torch.autograd.grad(
-        work.forward(), work.leaves, gradient, allow_unused=True
+        work.forward(), leaves, gradient, allow_unused=True
     )
 
 
@@ -299,58 +298,57 @@ def cost(setting: Setting) -> Finding:
     if setting.full:
         limit, seconds, lengths = 2**32, 0.5, (*LENGTHS, 2048, 4096)
     rows = []
-    times = {}
-    memories = {}
+    lines: dict[str, Lines] = {"ms": {}, "MB": {}}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         for name, mechanism in MECHANISMS.items():
-            measured = []
-            operations = []
-            milliseconds = []
-            stored = []
-            megabytes = []
+            points = []
             for length in lengths:
                 sizes = Sizes(length=length)
-                numbers = sizes.count(mechanism.stored)
-                if BYTES * numbers > limit:
+                stored = sizes.count(mechanism.stored)
+                if BYTES * stored > limit:
                     continue
                 call = make_step(mechanism.make(sizes))
-                measured.append(length)
-                milliseconds.append(1e3 * time_call(call, seconds))
-                operations.append(sizes.count(mechanism.operations))
-                stored.append(numbers)
-                megabytes.append(peak_bytes(call) / 1e6)
-            exponents = []
-            for values in (operations, milliseconds, stored, megabytes):
-                exponent = round(fit_exponent(measured, values), 2)
-                exponents.append(exponent + 0.0)
+                milliseconds = 1e3 * time_call(call, seconds)
+                operations = sizes.count(mechanism.operations)
+                megabytes = peak_bytes(call) / 1e6
+                points.append((length, operations, milliseconds, stored, megabytes))
+            measured, *series = zip(*points, strict=True)
+            exponents = [fit_exponent(measured, values) for values in series]
+            _, _, milliseconds, _, megabytes = points[-1]
             rows.append(
                 (
                     name,
                     format_terms(mechanism.operations),
-                    *exponents,
+                    *(round(exponent, 2) + 0.0 for exponent in exponents),
                     measured[-1],
-                    milliseconds[-1],
-                    megabytes[-1],
+                    milliseconds,
+                    megabytes,
                 )
             )
-            times[name] = list(zip(map(float, measured), milliseconds, strict=True))
-            memories[name] = list(zip(map(float, measured), megabytes, strict=True))
+            lines["ms"][name] = [(float(point[0]), point[2]) for point in points]
+            lines["MB"][name] = [(float(point[0]), point[4]) for point in points]
     charts = []
-    for name, unit, lines in (("time", "ms", times), ("memory", "MB", memories)):
-        title = f"{name} of a training step"
-        charts.append(Chart(title, "length N", unit, lines, ("log", "log")))
+    for quantity, unit in (("time", "ms"), ("memory", "MB")):
+        title = f"{quantity} of a training step"
+        charts.append(
+            Chart(
+                title,
+                "length N",
+                unit,
+                lines[unit],
+                ("log", "log"),
+            )
+        )
     return Finding(CLAIM, COLUMNS, rows, charts)
 
 
-def fit_exponent(sizes: Sequence[float | int], values: Sequence[float | int]) -> float:
+def fit_exponent(sizes: Numbers, values: Numbers) -> float:
     """Fit the exponent of the growth of `values` with size.
 
     It is the least-squares slope of the logarithms over the largest sizes.
     """
-    x = np.log(sizes[-FITTED:])
-    y = np.log(values[-FITTED:])
-    slope, _ = np.polyfit(x, y, 1)
+    slope, _ = np.polyfit(np.log(sizes[-FITTED:]), np.log(values[-FITTED:]), 1)
     return float(slope)
 
 

@@ -1,24 +1,22 @@
 """What is learned, and how fast: scores and alignments, languages, teacher forcing, scaling, gradients."""
 
-from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.attention.scores import Dot, ScaledDot
 from regard.data.batches import collate
-from regard.data.pairs import Pair
 from regard.experiments.sweep import Finding, Setting, Variant, collect_lines
 from regard.models.attention import ALIGNS, SCORES
 from regard.models.bottleneck import BottleneckConfig
 from regard.models.catalog import build
 from regard.models.luong import LuongConfig
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.decoders import EncoderDecoder
 from regard.pictures.chart import Chart, Scales
-from regard.tasks.capabilities import EncodesPairs
-from regard.text.special import SPECIAL
+from regard.text.kinds import SPECIAL
 
+MATCH = "exact match, %"
 VARIANTS_CLAIM = (
     "On dates most scores and alignments learn the task; they differ in speed. Scores with small initial values learn "
     "slowly. Location attention does not use the content, a window covers a part of the source, and monotonic "
@@ -40,7 +38,7 @@ def variants(setting: Setting) -> Finding:
     """
     steps = (*STEPS, 1200, 2400) if setting.full else STEPS
     parts = {
-        "score": ("scores, soft", list(SCORES)),
+        "score": ("scores, soft", [*SCORES]),
         "align": (
             "alignments, general score",
             [name for name in ALIGNS if name != "softmax"],
@@ -51,13 +49,13 @@ def variants(setting: Setting) -> Finding:
         models = []
         for name in names:
             settings = [f"model.{part}={name}", "model.window=4", *EXTRA.get(name, ())]
-            model = Variant((part, name), "dates-luong", f"{part}-{name}", settings)
-            models += model.train_for(steps)
-        scores = setting.sweep(models)
+            run = f"{part}-{name}"
+            models.append(Variant((part, name), "dates-luong", run, settings))
+        scores = setting.sweep(models, steps=steps)
         lines = collect_lines(scores, 2, 3, lambda row: row[1])
-        charts.append(Chart(title, "updates", "exact match, %", lines))
+        charts.append(Chart(title, "updates", MATCH, lines))
         rows += scores
-    columns = ("part", "name", "updates", "exact match, %", "seconds")
+    columns = ("part", "name", "updates", MATCH, "seconds")
     return Finding(VARIANTS_CLAIM, columns, rows, charts)
 
 
@@ -84,12 +82,12 @@ def languages(setting: Setting) -> Finding:
     for task, (recipe, settings) in TASKS.items():
         for score in COMPARED_SCORES:
             overrides = [*settings, f"model.score={score}", "data.test=500"]
-            model = Variant((task, score), recipe, f"{recipe}-{score}", overrides)
-            models += model.train_for(steps)
-    rows = setting.sweep(models)
+            run = f"{recipe}-{score}"
+            models.append(Variant((task, score), recipe, run, overrides))
+    rows = setting.sweep(models, steps=steps)
     lines = collect_lines(rows, 2, 3, lambda row: f"{row[0]}, {row[1]}")
     chart = Chart("exact match", "updates", "right, %", lines)
-    columns = ("task", "score", "updates", "exact match, %", "seconds")
+    columns = ("task", "score", "updates", MATCH, "seconds")
     return Finding(LANGUAGES_CLAIM, columns, rows, [chart])
 
 
@@ -115,55 +113,44 @@ def teacher_forcing(setting: Setting) -> Finding:
         recovery = score_after_mistake(setting.run(run))
         return result["test/exact-match"], 100 * recovery
 
-    steps = [100, 200, 400, 600]
-    if setting.full:
-        steps.append(1200)
-    models = []
-    for name, settings in WAYS.items():
-        slug = name.replace(" ", "-")
-        model = Variant((name,), "dates-luong", slug, settings)
-        models += model.train_for(steps)
-    rows = setting.sweep(models, measure)
-    match = "exact match, %"
+    steps = (100, 200, 400, 600, 1200) if setting.full else (100, 200, 400, 600)
+    models = [
+        Variant((name,), "dates-luong", name.replace(" ", "-"), settings)
+        for name, settings in WAYS.items()
+    ]
+    rows = setting.sweep(models, measure, steps)
     recovery = "right after a mistake, %"
     charts = [
-        Chart("dates", "updates", match, collect_lines(rows, 1, 2)),
+        Chart("dates", "updates", MATCH, collect_lines(rows, 1, 2)),
         Chart(
-            "tokens after a wrong one",
-            "updates",
-            recovery,
-            collect_lines(rows, 1, 3),
+            "tokens after a wrong one", "updates", recovery, collect_lines(rows, 1, 3)
         ),
     ]
-    columns = ("training", "updates", match, recovery, "seconds")
+    columns = ("training", "updates", MATCH, recovery, "seconds")
     return Finding(FORCING_CLAIM, columns, rows, charts)
 
 
 @torch.no_grad()
-def score_after_mistake(run: EncodesPairs, count: int = 200) -> float:
+def score_after_mistake(run: Any, count: int = 200) -> float:
     """Return the share of correct tokens after a wrong second one.
 
     The second output token is replaced by a wrong one, and the model continues alone.
     """
-    pairs = cast(Sequence[Pair], run.config.data.load().test)[:count]
-    tokenizers = run.tokenizers
-    model = run.model
     right = total = 0
-    for pair in pairs:
-        source = tokenizers.source_ids(pair.source)
-        target = tokenizers.target_ids(pair.target, pair.source)
+    for pair in run.config.data.load().test[:count]:
+        source = run.tokenizers.source_ids(pair.source)
+        target = run.tokenizers.target_ids(pair.target, pair.source)
         batch = collate([(source, target)])
-        memory = model.encoder(batch.source, batch.source_lengths)
-        state = model.decoder.start(memory)
+        decoder = run.model.decoder
+        memory = run.model.encoder(batch.source, batch.source_lengths)
+        state = decoder.start(memory)
         mistake = next(token for token in target if token != target[1])
         inputs = [int(batch.target_in[0, 0]), target[0], mistake]
         for position, token in enumerate(target):
-            token_in = torch.tensor([inputs[position]])
-            logits, state = model.decoder.step(token_in, state)
+            logits, state = decoder.step(torch.tensor([inputs[position]]), state)
             if position >= 2:
-                prediction = int(logits.argmax(-1))
-                inputs.append(prediction)
-                right += prediction == token
+                inputs.append(int(logits.argmax(-1)))
+                right += inputs[-1] == token
                 total += 1
     return right / total
 
@@ -201,7 +188,15 @@ def scaling(setting: Setting) -> Finding:
     charts = []
     for title, (unit, scales) in SOFTMAX_MEASURES.items():
         lines = collect_lines(rows, 1, 2 + len(charts))
-        charts.append(Chart(title, "width", unit, lines, scales))
+        charts.append(
+            Chart(
+                title,
+                "width",
+                unit,
+                lines,
+                scales,
+            )
+        )
     columns = ("score", "width", *SOFTMAX_MEASURES)
     return Finding(SCALING_CLAIM, columns, rows, charts)
 
@@ -215,13 +210,12 @@ def measure_softmax(scores: Tensor) -> tuple[float, float, float]:
     """
     scores = scores.double()
     weights = scores.softmax(-1)
-    entropy = torch.special.entr(weights).sum(-1).mean()
+    entropy = torch.special.entr(weights).sum(-1)
     squares = weights.square().sum(-1)
-    cubes = weights.pow(3).sum(-1)
     # the squared entries of diag(a) - a a^T, summed: sum a_i^2 - 2 sum a_i^3 + (sum a_i^2)^2
-    total = squares - 2 * cubes + squares.square()
-    derivative = total.clamp(min=0).sqrt().mean()
-    return float(scores.var()), float(entropy), float(derivative)
+    total = squares - 2 * weights.pow(3).sum(-1) + squares.square()
+    derivative = total.clamp(min=0).sqrt()
+    return float(scores.var()), float(entropy.mean()), float(derivative.mean())
 
 
 WORDS = 50
@@ -238,30 +232,31 @@ def gradients(setting: Setting) -> Finding:
     They are means over untrained models and sentences, by distance from the end.
     """
     length, seeds = (200, 10) if setting.full else (50, 5)
-    norms = {}
+    lines = {}
     for cell, name in (("tanh", "tanh"), ("gru", "GRU")):
         sizes: Any = {"cell": cell, "embedding": 64, "width": 64}
         models = {
             "no attention": BottleneckConfig(**sizes),
             "attention": LuongConfig(
-                **sizes,
-                layers=1,
-                score="scaled-dot",
-                dropout=0.0,
+                **sizes, layers=1, score="scaled-dot", dropout=0.0
             ),
         }
         for kind, config in models.items():
-            norms[f"{name}, {kind}"] = average_norms(config, length, seeds)
-    lines = {}
-    for name, line in norms.items():
-        lines[name] = [(float(distance), norm) for distance, norm in enumerate(line)]
-    distances = sorted({round(length * share / 10) for share in range(10)})
+            norms = []
+            for seed in range(seeds):
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(seed)
+                    norms.append(gradient_norms(build(config, WORDS, WORDS), length))
+            mean = torch.stack(norms).mean(0).flip(0)  # the last source position first
+            points = zip(map(float, range(length)), mean.tolist(), strict=True)
+            lines[f"{name}, {kind}"] = list(points)
     rows = []
-    for distance in distances:
-        rows.append((distance, *(line[distance] for line in norms.values())))
+    for distance in sorted({round(length * share / 10) for share in range(10)}):
+        rows.append((distance, *(line[distance][1] for line in lines.values())))
     column = "steps before the end"
+    title = "gradient at a source position"
     chart = Chart(
-        "gradient at a source position",
+        title,
         column,
         "norm",
         lines,
@@ -270,35 +265,16 @@ def gradients(setting: Setting) -> Finding:
     return Finding(GRADIENTS_CLAIM, (column, *lines), rows, [chart])
 
 
-def average_norms(config: Any, length: int, seeds: int) -> list[float]:
-    """Average the gradient norms of models, the last source position first."""
-    norms = []
-    for seed in range(seeds):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = build(config, WORDS, WORDS)
-            norms.append(gradient_norms(model, length))
-    mean = torch.stack(norms).mean(0)
-    return mean.flip(0).tolist()
-
-
 def gradient_norms(model: EncoderDecoder, length: int, batch: int = 16) -> Tensor:
     """Return the gradient norm `(position,)` of the first target token's loss."""
     embedded: list[Tensor] = []
-
-    def store(module: Any, inputs: Any, output: Tensor) -> None:
-        output.retain_grad()
-        embedded.append(output)
-
+    embedding = model.encoder.get_submodule("embedding")
+    embedding.register_forward_hook(lambda *call: embedded.append(call[-1]))
     source = torch.randint(4, WORDS, (batch, length))
     lengths = torch.full((batch,), length)
     target = torch.full((batch, 1), SPECIAL.start)
-    embedding = model.encoder.get_submodule("embedding")
-    embedding.register_forward_hook(store)
     expected = torch.randint(4, WORDS, (batch, 1))
     features = model.features(source, lengths, target)
     total, _ = model.decoder.output.loss(features, expected)
-    total.backward()
-    gradient = embedded[0].grad
-    assert gradient is not None
+    (gradient,) = torch.autograd.grad(total, embedded[0])
     return gradient.norm(dim=-1).mean(0)

@@ -8,7 +8,7 @@ import torch
 
 from regard.data.generated.pairs import Order, make
 from regard.experiments.sweep import Finding, Row, Setting, Variant
-from regard.nn.embeddings import (
+from regard.nn.layers import (
     Learned,
     LinearPositions,
     NoPositions,
@@ -24,21 +24,18 @@ def score_lengths(
     run: Run[Any, Any], order: Order, lengths: Sequence[int], count: int = 100
 ) -> list[float]:
     """Return the per cent of correct letters in `count` greedy outputs per length."""
-    return [score_length(run, order, length, count) for length in lengths]
-
-
-def score_length(run: Run[Any, Any], order: Order, length: int, count: int) -> float:
-    """Return `score_lengths` for one length."""
-    random = Random(f"lengths/{length}")
-    rows = [make(length, order, random) for _ in range(count)]
-    texts = [row.text for row in rows]
-    predictions = run.predict(texts, beam=1, attention=False)
-    hits = 0
-    for row, prediction in zip(rows, predictions, strict=True):
-        letters = prediction.text.split()
-        for expected, letter in zip(row.target.split(), letters, strict=False):
-            hits += expected == letter
-    return 100 * hits / (length * count)
+    scores = []
+    for length in lengths:
+        random = Random(f"lengths/{length}")
+        rows = [make(length, order, random) for _ in range(count)]
+        texts = [row.text for row in rows]
+        predictions = run.predict(texts, beam=1, attention=False)
+        hits = 0
+        for row, prediction in zip(rows, predictions, strict=True):
+            pairs = zip(row.target.split(), prediction.text.split(), strict=False)
+            hits += sum(expected == letter for expected, letter in pairs)
+        scores.append(100 * hits / (length * count))
+    return scores
 
 
 def sweep_letters(
@@ -63,11 +60,9 @@ def chart_lengths(title: str, rows: Sequence[Row], lengths: Sequence[int]) -> Ch
     """Chart the scores of rows, whose last cell is the seconds."""
     lines = {}
     for row in rows:
-        stop = len(row) - 1
-        start = stop - len(lengths)
+        start = len(row) - 1 - len(lengths)
         name = ", width ".join(map(str, row[:start]))
-        scores = row[start:stop]
-        lines[name] = list(zip(map(float, lengths), scores, strict=True))
+        lines[name] = list(zip(map(float, lengths), row[start:-1], strict=True))
     return Chart(title, "letters", "right, %", lines)
 
 
@@ -157,29 +152,21 @@ def positions(setting: Setting) -> Finding:
     """
     lengths = range(5, 2 * LONGEST + 1, 5)
     steps = 4000 if setting.full else 1200
-    settings = [
-        "data.order=copy",
-        f"data.most={LONGEST}",
-        f"training.steps={steps}",
-    ]
-    models = {}
-    for name, extra in POSITION_MODELS.items():
-        models[(name,)] = [*settings, *extra]
+    settings = ["data.order=copy", f"data.most={LONGEST}", f"training.steps={steps}"]
+    models = {(name,): [*settings, *model] for name, model in POSITION_MODELS.items()}
     trained = sweep_letters(setting, models, "copy", lengths)
-    scores = {row[0]: row[1:] for row in trained}
-    encodings = list_encodings()
-    no_cells = [""] * len(PROPERTIES)
-    no_scores = [""] * (len(lengths) + 1)
-    rows = []
-    for name in dict.fromkeys((*encodings, *scores)):
-        cells = no_cells
-        if name in encodings:
-            properties = check_properties(encodings[name])
-            cells = ["yes" if has else "no" for has in properties.values()]
-        rows.append((name, *cells, *scores.get(name, no_scores)))
+    scores = {name: cells for name, *cells in trained}
+    properties = {}
+    for name, encoding in list_encodings().items():
+        has = check_properties(encoding).values()
+        properties[name] = ["yes" if value else "no" for value in has]
     titles = [f"{length} letters, %" for length in lengths]
-    chart = chart_lengths("letters copied", trained, lengths)
     columns = ("positions", *PROPERTIES, *titles, "seconds")
+    rows = []
+    for name in dict.fromkeys((*properties, *scores)):
+        cells = properties.get(name, [""] * len(PROPERTIES))
+        rows.append((name, *cells, *scores.get(name, [""] * (len(titles) + 1))))
+    chart = chart_lengths("letters copied", trained, lengths)
     return Finding(POSITIONS_CLAIM, columns, rows, [chart])
 
 

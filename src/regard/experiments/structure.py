@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from regard.attention.heads import MultiHead
 from regard.attention.record import record
@@ -20,12 +21,6 @@ from regard.experiments.sweep import Finding, Setting, Variant, collect_lines
 from regard.maps.links import Gold, link_strongest, score_links, score_maps
 from regard.maps.reductions import average_heads
 from regard.pictures.chart import Chart, Grid
-from regard.tasks.capabilities import (
-    Aligns,
-    EncodesPairs,
-    GivesLayers,
-    require_capability,
-)
 from regard.tasks.run import Run
 
 ALIGNMENT_CLAIM = (
@@ -78,8 +73,8 @@ def alignment(setting: Setting) -> Finding:
     for name, overrides in ALIGNERS.items():
         slug = "".join(char if char.isalnum() else "-" for char in name.lower())
         settings = ["data.test=500", *overrides]
-        models += Variant((name,), "bitext", slug, settings).train_for(steps)
-    rows = setting.sweep(models, measure)
+        models.append(Variant((name,), "bitext", slug, settings))
+    rows = setting.sweep(models, measure, steps)
     chart = Chart(
         "alignment of the best map",
         "updates",
@@ -92,22 +87,20 @@ def alignment(setting: Setting) -> Finding:
     return Finding(ALIGNMENT_CLAIM, columns, rows, [chart])
 
 
-def alignment_errors(run: Aligns) -> tuple[float, ...]:
+def alignment_errors(run: Any) -> tuple[float, ...]:
     """Return the error rates of `MAPS` on the test set."""
     splits = run.config.data.load()
-    valid_maps = run.word_maps(splits.valid)
-    test_maps = run.word_maps(splits.test)
     valid_gold = [gold_links(pair) for pair in splits.valid]
     test_gold = [gold_links(pair) for pair in splits.test]
-    valid_errors = score_maps(valid_maps, valid_gold)
+    valid_errors = score_maps(run.word_maps(splits.valid), valid_gold)
     best = valid_errors.index(min(valid_errors))
+    test_maps = run.word_maps(splits.test)
     means = [average_heads(maps) for maps in test_maps]
-
-    def error(steps: int) -> float:
+    errors = []
+    for steps in (0, 1, -1):
         links = [link_strongest(shift_rows(weights, steps)) for weights in means]
-        return score_links(links, test_gold).aer
-
-    return error(0), score_maps(test_maps, test_gold)[best], error(1), error(-1)
+        errors.append(score_links(links, test_gold).aer)
+    return errors[0], score_maps(test_maps, test_gold)[best], *errors[1:]
 
 
 def shift_rows(
@@ -145,14 +138,9 @@ def heads(setting: Setting) -> Finding:
     cent, and greedy exact match on test dates without the head.
     """
     name = "dates-transformer"
-    settings = []
-    limit = 500
-    if setting.full:
-        settings = ["training.steps=3000"]
-        limit = None
-    setting.train(name, name, settings)
+    setting.train(name, name, ["training.steps=3000"] if setting.full else [])
     run = setting.run(name)
-    pairs = run.config.data.load().test[:limit]
+    pairs = run.config.data.load().test[: None if setting.full else 500]
     complete = run.evaluate(pairs, beam=1)["exact-match"]
     shares = measure_heads(run, pairs[:SENTENCES])
     rows = []
@@ -165,10 +153,8 @@ def heads(setting: Setting) -> Finding:
             match = evaluate_without(run, pairs, module, head)
             cells = []
             for kind in KEYS:
-                cell = ""
-                if (name, kind) in shares:
-                    cell = 100 * float(shares[name, kind][head])
-                cells.append(cell)
+                share = shares.get((name, kind))
+                cells.append("" if share is None else 100 * float(share[head]))
             rows.append((name, head, *cells, match, match - complete))
             lost[name].append(max(0.0, complete - match))
     title = f"answers lost without one head, %; with all {complete:.4g} are right"
@@ -179,7 +165,7 @@ def heads(setting: Setting) -> Finding:
 
 @torch.no_grad()
 def measure_heads(
-    run: EncodesPairs, pairs: Sequence[Pair]
+    run: Any, pairs: Sequence[Pair]
 ) -> dict[tuple[str, str], Float[Tensor, " head"]]:
     """Measure the shares of each head's weight by forced decoding.
 
@@ -204,21 +190,14 @@ def measure_heads(
         for name, (weights,) in maps.items():
             queries[name] += weights.shape[-2]
             is_cross = "cross" in name
-            key_kinds = source_kinds
-            if name.startswith("decoder") and not is_cross:
-                key_kinds = target_kinds
+            is_source = is_cross or not name.startswith("decoder")
+            key_kinds = source_kinds if is_source else target_kinds
             for kind in CHARACTER_KINDS:
                 is_kind = torch.tensor([kind == key_kind for key_kind in key_kinds])
                 totals[name, kind] += weights[..., is_kind].sum((-2, -1))
-            if is_cross:
-                continue
-            for neighbor, offset in OFFSETS.items():
-                diagonal = weights.diagonal(offset, -2, -1)
-                totals[name, neighbor] += diagonal.sum(-1)
-    shares = {}
-    for (name, kind), total in totals.items():
-        shares[name, kind] = total / queries[name]
-    return shares
+            for neighbor, offset in {} if is_cross else OFFSETS.items():
+                totals[name, neighbor] += weights.diagonal(offset, -2, -1).sum(-1)
+    return {key: total / queries[key[0]] for key, total in totals.items()}
 
 
 def character_kind(piece: str) -> str:
@@ -317,7 +296,6 @@ def context(setting: Setting) -> Finding:
     steps = 2000 if setting.full else 400
     setting.folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    lines = {}
     for name, (recipe, separator, *model) in MODELS.items():
         path = setting.folder / f"{recipe}.txt"
         text = separator.join(generate_sentences(4000, 1))
@@ -330,16 +308,12 @@ def context(setting: Setting) -> Finding:
             "training.warmup=50",
         ]
         result = setting.train(recipe, recipe, settings)
-        run = require_capability(
-            setting.run(recipe),
-            GivesLayers,
-            setting.folder / recipe,
-        )
-        lines[name] = []
-        means = measure_similarities(run.layers).tolist()
-        for layer, mean in enumerate(means):
+        run: Any = setting.run(recipe)
+        for layer, mean in enumerate(measure_similarities(run.layers).tolist()):
             rows.append((name, layer or "0, static", *mean, result["seconds"]))
-            lines[name].append((float(layer), mean[2]))
+    lines = {name: [] for name in MODELS}
+    for name, *_, nearer, _ in rows:
+        lines[name].append((float(len(lines[name])), nearer))
     scores = ("cosine, same sense", "cosine, other sense", "same sense nearer, %")
     columns = ("model", "layer", *scores, "seconds")
     chart = Chart("senses distinguished", "layer", "nearer, %", lines)
@@ -396,18 +370,14 @@ def compare_groups(groups: Sequence[Tensor]) -> tuple[float, float, float]:
         The mean cosine within groups, the mean cosine between groups, and the per cent
         of comparisons in which a vector is closer to one of its group; ties count half.
     """
-    units = [torch.nn.functional.normalize(group.double(), dim=-1) for group in groups]
-    first, second = units
+    first, second = (functional.normalize(group.double(), dim=-1) for group in groups)
     across = first @ second.t()
     same = []
     nearer = []
     for unit, between in ((first, across), (second, across.t())):
-        count = len(unit)
-        is_pair = ~torch.eye(count, dtype=torch.bool)
-        within = unit @ unit.t()
-        pairs = within[is_pair].view(count, -1)
-        difference = pairs[:, :, None] - between[:, None]
-        difference[difference.abs() < 1e-9] = 0.0
+        is_pair = ~torch.eye(len(unit), dtype=torch.bool)
+        pairs = (unit @ unit.t())[is_pair].view(len(unit), -1)
+        difference = (pairs[:, :, None] - between[:, None]).round(decimals=9)
         same.append(float(pairs.mean()))
         nearer.append(50 * float(difference.sign().mean() + 1))
     return sum(same) / 2, float(across.mean()), sum(nearer) / 2

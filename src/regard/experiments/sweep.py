@@ -32,13 +32,10 @@ class Finding:
 
     def table(self) -> str:
         """Return the table in Markdown, with four significant figures."""
-        lines = [self.columns, ["---"] * len(self.columns)]
+        cells = [self.columns, ["---"] * len(self.columns)]
         for row in self.rows:
-            line = []
-            for cell in row:
-                line.append(f"{cell:.4g}" if isinstance(cell, float) else str(cell))
-            lines.append(line)
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+            cells.append([f"{x:.4g}" if isinstance(x, float) else str(x) for x in row])
+        return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
     def write(self, folder: Path, name: str) -> list[Path]:
         """Write NAME.md, NAME.json and NAME.png into the folder, which is created.
@@ -50,16 +47,13 @@ class Finding:
         records = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
         data = json.dumps({"claim": self.claim, "rows": records}, indent=1)
         contents = {
-            ".md": f"# {name}\n\n{self.claim}\n\n{self.table()}\n".encode(),
-            ".json": f"{data}\n".encode(),
-            ".png": png(self.charts),
+            f"{name}.md": f"# {name}\n\n{self.claim}\n\n{self.table()}\n".encode(),
+            f"{name}.json": f"{data}\n".encode(),
+            f"{name}.png": png(self.charts),
         }
-        paths = []
-        for ending, content in contents.items():
-            path = folder / f"{name}{ending}"
-            atomic.write(path, content)
-            paths.append(path)
-        return paths
+        for file, content in contents.items():
+            atomic.write(folder / file, content)
+        return [folder / file for file in contents]
 
 
 def collect_lines(
@@ -87,19 +81,6 @@ class Variant(NamedTuple):
     recipe: str
     run: str
     settings: Sequence[str]
-
-    def train_for(self, steps: Sequence[int]) -> "list[Variant]":
-        """Return a variant for each number of updates, which is a further cell."""
-        variants = []
-        for count in steps:
-            variant = Variant(
-                cells=(*self.cells, count),
-                recipe=self.recipe,
-                run=f"{self.run}-{count}",
-                settings=[f"training.steps={count}", *self.settings],
-            )
-            variants.append(variant)
-        return variants
 
 
 Measure = Callable[[str, dict[str, Any]], Sequence[Any]]
@@ -147,14 +128,23 @@ class Setting:
         self,
         variants: Iterable[Variant],
         measure: Measure = lambda run, result: [result["test/exact-match"]],
+        steps: Sequence[int] = (),
     ) -> list[Row]:
         """Train each variant, and return its cells, its measures and its seconds.
 
-        By default the measure is exact match on the test set.
+        Args:
+            variants: The variants.
+            measure: Measures a run; by default exact match on the test set.
+            steps: Numbers of updates; each is a run of its own, and a further cell.
         """
         rows = []
         for variant in variants:
-            result = self.train(variant.recipe, variant.run, variant.settings)
-            values = measure(variant.run, result)
-            rows.append((*variant.cells, *values, result["seconds"]))
+            for count in steps or (None,):
+                cells, recipe, name, settings = variant
+                if count is not None:
+                    cells = (*cells, count)
+                    name = f"{name}-{count}"
+                    settings = [f"training.steps={count}", *settings]
+                result = self.train(recipe, name, settings)
+                rows.append((*cells, *measure(name, result), result["seconds"]))
         return rows

@@ -13,7 +13,12 @@ from regard.attribution.kinds import ROLES
 from regard.audio import LONGEST, read_audio, resample
 from regard.data.tokens import side
 from regard.errors import InputError, quote
-from regard.hub.sentence_vectors import SentenceModules, read_modules, text_folder
+from regard.hub.sentence_vectors import (
+    MODULES,
+    SentenceModules,
+    list_modules,
+    read_modules,
+)
 from regard.images import read_image
 from regard.maps.heads import Side
 from regard.maps.lookups import (
@@ -40,6 +45,7 @@ from regard.models.published import (
     load_part,
     require_transformers,
 )
+from regard.storage.published_folder import CONFIG
 from regard.tasks.attribution import Attribution
 from regard.tasks.language_model.run import text_behind
 from regard.tasks.options import (
@@ -79,6 +85,7 @@ SETTINGS = {
 """The library's names of options of a search."""
 MOST_PREFIXES = 8
 """The most positions before the patches of an image."""
+Tensors = Mapping[str, Tensor]
 Example = str | bytes
 """A text, two texts with a tab between, the path of an image or a sound, or the bytes of
 such a file."""
@@ -97,7 +104,7 @@ class NetworkInput:
     """
 
     network: Any
-    tensors: dict[str, Tensor]
+    tensors: Tensors
     text: tuple[int, ...] = ()
     pixels: np.ndarray | None = None
     seconds: float = 0.0
@@ -110,12 +117,13 @@ class NetworkInput:
             first = count - rows * columns
             if 0 <= first <= MOST_PREFIXES:
                 labels = ["[CLS]", *(f"token {number}" for number in range(1, first))]
-                places = Side.of([*labels[:first], *patch_labels(rows, columns)])
-                return places, Patches(self.pixels, rows, columns, first)
+                labels = [*labels[:first], *patch_labels(rows, columns)]
+                return Side.of(labels), Patches(self.pixels, rows, columns, first)
+        labels = [f"position {number}" for number in range(count)]
         if self.seconds:
-            times = [number * self.seconds / count for number in range(count)]
-            return Side.of([f"{time:.2f} s" for time in times]), None
-        return Side.of([f"position {number}" for number in range(count)]), None
+            step = self.seconds / count
+            labels = [f"{number * step:.2f} s" for number in range(count)]
+        return Side.of(labels), None
 
 
 @dataclass(frozen=True)
@@ -221,23 +229,40 @@ class TransformersRun(Run[Example, GeneratedText]):
         Raises:
             InputError: A file cannot be read, or a text is empty or too long.
         """
+        network = self.network
+        vision = dict(network.named_children()).get("vision_model")
+        name = network.main_input_name
         if self.sounds is not None:
-            return self._read_sound(example)
-        towers = dict(self.network.named_children())
+            rate = self.sounds.sampling_rate
+            # models such as Whisper read windows of one length
+            longest = getattr(self.sounds, "n_samples", LONGEST * rate) / rate
+            sound = resample(read_audio(example, longest), rate)
+            batch = self.sounds(sound.samples, sampling_rate=rate, return_tensors="pt")
+            tensor = batch[name].to(self.device)
+            seconds = tensor.shape[-1] * getattr(self.sounds, "hop_length", 1) / rate
+            return NetworkInput(network, {name: tensor}, seconds=seconds)
         is_image = isinstance(example, bytes) or (
-            "vision_model" in towers and Path(example).suffix.lower() in PICTURES
+            vision is not None and Path(example).suffix.lower() in PICTURES
         )
-        if self.network.main_input_name == "pixel_values" or is_image:
-            vision = towers.get("vision_model", self.network)
-            return self._read_image(self.network if self.is_pair else vision, example)
-        first, tab, second = str(example).partition("\t")
-        texts = (first, second) if tab else (first,)
-        return self.read_text(self.tokenizer(*texts, return_tensors="pt"), example)
+        if name != "pixel_values" and not is_image:
+            first, tab, second = str(example).partition("\t")
+            texts = (first, second) if tab else (first,)
+            return self.read_text(self.tokenizer(*texts, return_tensors="pt"), example)
+        if self.images is None:
+            raise InputError(
+                f"{self.config.name} has no {PROCESSORS[0]}, so an image cannot be "
+                "prepared for it"
+            )
+        network = network if self.is_pair or vision is None else vision
+        batch = self.images(images=read_image(example), return_tensors="pt")
+        tensors = self._select_inputs(network, batch)
+        pixels = tensors["pixel_values"][0].float().cpu().numpy().transpose(1, 2, 0)
+        pixels = (pixels - pixels.min()) / max(np.ptp(pixels), 1e-9) * 255
+        return NetworkInput(network, tensors, pixels=pixels.round().astype(np.uint8))
 
-    def read_text(self, batch: Mapping[str, Tensor], text: Example) -> NetworkInput:
+    def read_text(self, batch: Tensors, text: Example) -> NetworkInput:
         """Return the inputs that the network reads of what the tokenizer returned."""
-        towers = dict(self.network.named_children())
-        network = towers.get("text_model", self.network)
+        network = dict(self.network.named_children()).get("text_model", self.network)
         tensors = self._select_inputs(network, batch)
         ids = tensors["input_ids"][0].tolist()
         if not ids:
@@ -245,39 +270,12 @@ class TransformersRun(Run[Example, GeneratedText]):
         check_ids(network, ids)
         return NetworkInput(network, tensors, tuple(ids))
 
-    def _select_inputs(
-        self, network: Any, batch: Mapping[str, Any]
-    ) -> dict[str, Tensor]:
+    def _select_inputs(self, network: Any, batch: Mapping[str, Any]) -> Tensors:
         return {
             name: tensor.to(self.device)
             for name, tensor in batch.items()
             if accepts(network.forward, name)
         }
-
-    def _read_image(self, network: Any, example: Example) -> NetworkInput:
-        if self.images is None:
-            raise InputError(
-                f"{self.config.name} has no {PROCESSORS[0]}, so an image cannot be "
-                "prepared for it"
-            )
-        batch = self.images(images=read_image(example), return_tensors="pt")
-        tensors = self._select_inputs(network, batch)
-        pixels = tensors["pixel_values"][0].float().cpu().numpy().transpose(1, 2, 0)
-        low = pixels.min()
-        high = pixels.max()
-        pixels = ((pixels - low) / max(high - low, 1e-9) * 255).round()
-        return NetworkInput(network, tensors, pixels=pixels.astype(np.uint8))
-
-    def _read_sound(self, example: Example) -> NetworkInput:
-        rate = self.sounds.sampling_rate
-        name = self.network.main_input_name
-        # models such as Whisper read windows of one length
-        longest = getattr(self.sounds, "n_samples", LONGEST * rate) / rate
-        sound = resample(read_audio(example, longest), rate)
-        batch = self.sounds(sound.samples, sampling_rate=rate, return_tensors="pt")
-        tensor = batch[name].to(self.device)
-        seconds = tensor.shape[-1] * getattr(self.sounds, "hop_length", 1) / rate
-        return NetworkInput(self.network, {name: tensor}, seconds=seconds)
 
     def _predict(
         self, examples: Sequence[Example], options: PredictOptions
@@ -298,33 +296,38 @@ class TransformersRun(Run[Example, GeneratedText]):
                 return_dict_in_generate=True,
                 output_scores=True,
             )
-        before = 1 if self.is_pair else len(inputs.text)
-        ends = find_ends(network)
-        rows = result.sequences[:, before:].tolist()
-        lengths = [
-            next((place + 1 for place, id_ in enumerate(row) if id_ in ends), len(row))
-            for row in rows
-        ]
-        if "sequences_scores" in result:
-            scores = result.sequences_scores.tolist()
-        else:
+        has_scores = "sequences_scores" in result
+        steps = None
+        if not has_scores:
             steps = network.compute_transition_scores(
                 result.sequences, result.scores, normalize_logits=True
             )
-            pairs = zip(steps, lengths, strict=True)
-            scores = [float(row[:length].sum()) for row, length in pairs]
+        ends = network.generation_config.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends]
+        before = 1 if self.is_pair else len(inputs.text)
         prompt = None if self.is_pair else str(example)
         texts = []
-        for row, length, score in zip(rows, lengths, scores, strict=True):
-            ids = tuple(row[:length])
+        for number, row in enumerate(result.sequences[:, before:].tolist()):
+            places = [place for place, token in enumerate(row, 1) if token in ends]
+            ids = tuple(row[: places[0]] if places else row)
+            if steps is None:
+                score = float(result.sequences_scores[number])
+            else:
+                score = float(steps[number][: len(ids)].sum())
             if prompt is None:
                 text = self.vocabulary.decode(ids).strip()
             else:
                 text = text_behind(prompt, ids, self.vocabulary)
             tokens = tuple(self.vocabulary.pieces(ids))
-            is_finished = ids[-1] in ends
             texts.append(
-                GeneratedText(text, score, is_finished, tokens, prompt=prompt, ids=ids)
+                GeneratedText(
+                    text,
+                    score,
+                    bool(places),
+                    tokens,
+                    prompt=prompt,
+                    ids=ids,
+                )
             )
         first, *alternatives = texts
         alternatives.sort(key=lambda text: (not text.finished, -text.score))
@@ -332,11 +335,9 @@ class TransformersRun(Run[Example, GeneratedText]):
 
     def _search_settings(self, length: int, options: PredictOptions) -> dict[str, Any]:
         """Return the library's settings for options behind a prompt of `length` tokens."""
-        network = self.network
-        chosen = options.chosen()
-        config = network.generation_config
+        config = self.network.generation_config
         tokens = options.tokens or config.max_new_tokens or WRITTEN
-        limit = None if self.is_pair else position_limit(network)
+        limit = None if self.is_pair else position_limit(self.network)
         if limit is not None and length + tokens > limit:
             raise InputError(
                 f"the prompt has {length} tokens and {tokens} more are requested, but the "
@@ -348,25 +349,22 @@ class TransformersRun(Run[Example, GeneratedText]):
             "num_return_sequences": options.n_best,
             "pad_token_id": config.pad_token_id or 0,
         }
-        settings |= {
-            name: chosen[option]
-            for option, name in SETTINGS.items()
-            if option in chosen
-        }
+        for option, value in options.chosen().items():
+            if option in SETTINGS:
+                settings[SETTINGS[option]] = value
         if options.temperature:
-            top_k = options.top_k or 0
-            top_p = options.top_p or 1.0
-            sampling = {"temperature": options.temperature, "num_beams": 1}
-            return (
-                settings
-                | sampling
-                | {"do_sample": True, "top_k": top_k, "top_p": top_p}
-            )
-        if options.sampling.keys() - {"temperature"}:
+            settings |= {
+                "do_sample": True,
+                "num_beams": 1,
+                "temperature": options.temperature,
+                "top_k": options.top_k or 0,
+                "top_p": options.top_p or 1.0,
+            }
+        elif options.sampling.keys() - {"temperature"}:
             raise InputError(
                 f"{min(options.sampling)} is for sampling; give a temperature too"
             )
-        if options.beam or options.temperature == 0:
+        elif options.beam or options.temperature == 0:
             settings["do_sample"] = False
         return settings
 
@@ -388,19 +386,28 @@ class TransformersRun(Run[Example, GeneratedText]):
         role: str | None = options.role
         if not self.is_pair and role in ("encoder", "decoder"):
             role = "self"
-        if role is not None and role not in by_role:
+        role = role or next(iter(by_role))
+        if role not in by_role:
             raise InputError(
                 f"{type(self.network).__name__} returns no maps of the role {role}; it "
                 f"has {', '.join(by_role)}"
             )
-        lookups = [by_role.pop(role or next(iter(by_role))), *by_role.values()]
+        lookups = [by_role.pop(role), *by_role.values()]
         while len(lookups) > 1 and sum(item.weights.size for item in lookups) > PAGE:
             lookups.pop()
+        network = self.network
+        text = ""
+        if output:
+            text = self.vocabulary.decode(output).strip()
+        elif "Classification" in type(network).__name__ and inputs.network is network:
+            logits = network(**inputs.tensors).logits
+            if logits.ndim == 2:
+                text = str(network.config.id2label[int(logits[0].argmax())])
         title = example if isinstance(example, str) else "file"
         if not inputs.text:
             title = Path(title).name
         return Attribution(
-            TextPrediction(self._describe(inputs, output) or title),
+            TextPrediction(text or title),
             title,
             tuple(lookups),
             mean_alignment(lookups[0], options.maps),
@@ -419,19 +426,14 @@ class TransformersRun(Run[Example, GeneratedText]):
         if not can_write and not has_target and not self.is_pair:
             return ()
         if not can_write and has_target is not self.is_pair:
+            advice = "remove --target" if has_target else "give its output by --target"
             raise InputError(
-                f"{type(network).__name__} writes nothing by itself; "
-                + (
-                    "leave --target out"
-                    if has_target
-                    else "give its output by --target"
-                )
+                f"{type(network).__name__} writes nothing by itself; {advice}"
             )
         if options.target is not None:
-            text = options.target
-            is_pair = self.is_pair
-            encoding = self.tokenizer(text_target=text, add_special_tokens=is_pair)
-            ids = encoding["input_ids"]
+            ids = self.tokenizer(
+                text_target=options.target, add_special_tokens=self.is_pair
+            )["input_ids"]
         elif ids is None:
             limit = None if self.is_pair else position_limit(network)
             room = WRITTEN if limit is None else limit - len(inputs.text)
@@ -458,9 +460,8 @@ class TransformersRun(Run[Example, GeneratedText]):
         tensors = inputs.tensors
         text = inputs.text
         read = output[:-1] or output
-        written = output[1:]
         if self.is_pair:
-            tensors = tensors | {"decoder_input_ids": self._single(read)}
+            tensors = {**tensors, "decoder_input_ids": self._single(read)}
         elif output:
             text = (*text, *output)
             check_ids(network, text)
@@ -469,26 +470,26 @@ class TransformersRun(Run[Example, GeneratedText]):
         lookups: dict[str, Lookups] = {}
         for role, weights in run_with_weights(network, tensors).items():
             patches = None
-            if role == "decoder":
-                source = side(self.vocabulary, read)
-            elif text:
-                source = side(self.vocabulary, text)
+            if role == "decoder" or text:
+                ids = read if role == "decoder" else text
+                source = side(self.vocabulary, ids)
             else:
                 source, patches = inputs.label(weights.shape[-1])
-            target = side(self.vocabulary, written) if role == "cross" else source
+            target = source
+            if role == "cross":
+                target = side(self.vocabulary, output[1:])
             if weights.shape[2:] != (len(target.pieces), len(source.pieces)):
                 continue  # there is no output, or keys are no tokens
-            lookups[role] = label_sinks(
-                Lookups(
-                    weights.cpu().numpy(),
-                    source.pieces,
-                    target.pieces,
-                    NAMES[role],
-                    source_words=source.words,
-                    target_words=target.words,
-                    patches=patches,
-                )
+            lookup = Lookups(
+                weights.cpu().numpy(),
+                source.pieces,
+                target.pieces,
+                NAMES[role],
+                source_words=source.words,
+                target_words=target.words,
+                patches=patches,
             )
+            lookups[role] = label_sinks(lookup)
         if not lookups:
             raise InputError(
                 f"the attention of {type(network).__name__} (model type "
@@ -499,24 +500,12 @@ class TransformersRun(Run[Example, GeneratedText]):
             first = len(inputs.text) - 1
             new = side(self.vocabulary, output)
             rows = slice(first, first + len(output))
-            new = select_rows(lookups["self"], rows, new.pieces, new.words)
-            lookups = {"written": replace(new, name="written tokens"), **lookups}
+            written = select_rows(lookups["self"], rows, new.pieces, new.words)
+            return {"written": replace(written, name="written tokens"), **lookups}
         return lookups
 
     def _single(self, ids: Sequence[int]) -> Tensor:
         return torch.tensor([list(ids)], device=self.device)
-
-    def _describe(self, inputs: NetworkInput, output: tuple[int, ...]) -> str:
-        """Return the text that the model wrote, or the class; else an empty text."""
-        network = self.network
-        if output:
-            return self.vocabulary.decode(output).strip()
-        is_classifier = "Classification" in type(network).__name__
-        if is_classifier and inputs.network is network:
-            logits = network(**inputs.tensors).logits
-            if logits.ndim == 2:
-                return str(network.config.id2label[int(logits[0].argmax())])
-        return ""
 
     @torch.no_grad()
     def embed(
@@ -596,7 +585,7 @@ def check_size(network: Any, tokens: int) -> None:
         )
 
 
-def run_with_weights(network: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def run_with_weights(network: Any, tensors: Tensors) -> Tensors:
     """Run a network once, and return its weights `(layer, head, query, key)` by role."""
     try:
         outputs = run_plain(network, tensors)
@@ -609,20 +598,13 @@ def run_with_weights(network: Any, tensors: Mapping[str, Tensor]) -> dict[str, T
     roles = {}
     for role, name in OUTPUTS.items():
         layers = [layer for layer in outputs.get(name) or () if layer is not None]
-        if layers and all(
-            layer.ndim == 4 and len(layer) == 1 and layer.shape == layers[0].shape
-            for layer in layers
-        ):
-            is_square = layers[0].shape[-1] == layers[0].shape[-2]
-            if role in ("cross", "decoder") or (is_square and not is_windowed):
-                roles[role] = torch.cat(layers).float()
+        shapes = {tuple(layer.shape) for layer in layers}
+        if len(shapes) != 1 or layers[0].ndim != 4 or len(layers[0]) != 1:
+            continue
+        is_square = layers[0].shape[-1] == layers[0].shape[-2]
+        if role in ("cross", "decoder") or (is_square and not is_windowed):
+            roles[role] = torch.cat(layers).float()
     return roles
-
-
-def find_ends(network: Any) -> set[int]:
-    """Return the tokens that end a text."""
-    ends = network.generation_config.eos_token_id
-    return {*ends} if isinstance(ends, list) else {ends} - {None}
 
 
 def open_model(name: Path | str, *, allow_missing: bool = False) -> TransformersRun:
@@ -638,11 +620,11 @@ def open_model(name: Path | str, *, allow_missing: bool = False) -> Transformers
         RunError: The hub does not answer.
     """
     parent, _ = find_published(str(name))
-    require_transformers(str(parent.path))
-    folder = text_folder(parent)
-    config = check_published(folder)
-    library = require_transformers(str(folder.path))
-    names = config.get("architectures") or ["AutoModel"]
+    library = require_transformers(str(parent.path))
+    folder = parent
+    if parent.has(MODULES) and not parent.has(CONFIG):
+        folder = list_modules(parent)[0][1]
+    names = check_published(folder).get("architectures") or ["AutoModel"]
     kind = getattr(library, str(names[0]), None)
     is_model = isinstance(kind, type) and issubclass(kind, library.PreTrainedModel)
     if not is_model and kind is not library.AutoModel:
@@ -659,11 +641,14 @@ def open_model(name: Path | str, *, allow_missing: bool = False) -> Transformers
         parts["tokenizer"] = load_part(folder, "AutoTokenizer")
     if reads in SOUNDS:
         parts["sounds"] = load_part(folder, "AutoFeatureExtractor")
-    elif any(folder.has(file) for file in PROCESSORS):
+    elif any(map(folder.has, PROCESSORS)):
         parts["images"] = load_part(folder, "AutoImageProcessor")
-    name = parent.path.resolve().name
-    network = network.eval()
-    return TransformersRun(name, network, **parts, modules=read_modules(parent))
+    return TransformersRun(
+        parent.path.resolve().name,
+        network.eval(),
+        **parts,
+        modules=read_modules(parent),
+    )
 
 
 def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attribution:

@@ -1,7 +1,6 @@
 """Export of runs for Hugging Face's libraries."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,12 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError, RunError
-from regard.hub.card import write_card
 from regard.hub.families import FAMILIES
-from regard.hub.families.weights import TEXT_TASKS
+from regard.hub.families.weights import TEXT_TASKS, Keys
 from regard.hub.generation import GENERATION, write_generation
 from regard.hub.parity import check_parity
 from regard.hub.tokenizers import save_tokenizer
+from regard.hub.upload import write_card
 from regard.images import Preparation
 from regard.models.pretrained import Pretrained, PretrainedSeq2Seq, PretrainedVision
 from regard.models.published import (
@@ -24,16 +23,22 @@ from regard.models.published import (
     require_transformers,
 )
 from regard.models.published_images import RESAMPLING
-from regard.models.vit import Vit, VitConfig
+from regard.models.vit import Vit
 from regard.runs.load import load
 from regard.storage import tensors
 from regard.storage.atomic import explain_errors, new_folder
 from regard.storage.published_folder import CONFIG, WEIGHTS, PublishedFolder
 from regard.storage.run_folder import LABELS
-from regard.tasks.tokenizers import check_mask
+from regard.tasks.base import check_mask
+from regard.text.kinds import SPECIAL
 
-TYPES = {name: name for name in ("bert", "gpt2", "llama", "vit")}
-TYPES |= {"transformer": "marian"}
+TYPES = {
+    "bert": "bert",
+    "gpt2": "gpt2",
+    "llama": "llama",
+    "vit": "vit",
+    "transformer": "marian",
+}
 """The published model types of regard's models."""
 CONTEXT = 1024
 """The most tokens of a row of a model without a limit, in a tokenizer's file."""
@@ -91,7 +96,8 @@ def check_export(run: Any, network: Any, kind: Any, out: Path) -> None:
         with torch.no_grad():
             for name, tensor in scale_output(run).items():
                 run.model.get_parameter(name).copy_(tensor)
-        check_parity(run.model, loaded, target_tokenizer(run))
+        tokenizer = target_tokenizer(run)
+        check_parity(run.model, loaded, tokenizer.special if tokenizer else SPECIAL)
     except (InputError, RunError) as error:
         raise RunError(f"{out}: {error}; it is removed") from error
 
@@ -111,24 +117,20 @@ def find_network(run: Any) -> Any:
     """
     model = run.model
     if isinstance(model, PretrainedSeq2Seq):
-        network = model.decoder.network
-    elif isinstance(model, Pretrained):
-        network = model.network
-        if not model.has_head:
-            raise InputError(
-                f"has a new head over a {type(network).__name__}, which no class of "
-                "transformers has. Start from a model with a head to export it."
-            )
-    else:
+        model = model.decoder
+    elif not isinstance(model, Pretrained):
         return None
+    elif not model.has_head:
+        raise InputError(
+            f"has a new head over a {type(model.network).__name__}, which no class of "
+            "transformers has. Start from a model with a head to export it."
+        )
     for key, value in label_keys(run).items():
-        if key == "id2label":
-            value = {int(number): label for number, label in value.items()}
-        setattr(network.config, key, value)
-    return network
+        setattr(model.network.config, key, value)
+    return model.network
 
 
-def convert_model(run: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def convert_model(run: Any) -> tuple[Keys, dict[str, Tensor]]:
     """Return the config.json of a run's model, and its published tensors.
 
     Raises:
@@ -136,21 +138,31 @@ def convert_model(run: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """
     config = run.config.model
     task = run.config.task
-    kind = TYPES.get(config.name)
-    if isinstance(config, VitConfig) and not run.labels:
-        raise InputError("has no classes; regard exports classifiers of images")
-    if kind is None:
+    if config.name not in TYPES:
         raise InputError(
-            f"is a model named {config.name}; regard exports gpt2, llama, bert, "
-            "transformer, vit and pretrained"
+            f"is a model named {config.name}; regard exports {', '.join(TYPES)} and "
+            "pretrained"
         )
-    family = FAMILIES[kind]
-    document = family.write_config(config, task)
+    if config.name == "vit" and not run.labels:
+        raise InputError("has no classes; regard exports classifiers of images")
+    kind = TYPES[config.name]
+    document = {"model_type": kind, **FAMILIES[kind].write_config(config, task)}
     parameters = {**run.model.state_dict(), **scale_output(run)}
-    weights = family.write(parameters, config, task)
+    weights = FAMILIES[kind].write_weights(parameters, config, task)
     if document["architectures"] == ["BertModel"]:
         weights = {name.removeprefix("bert."): weights[name] for name in weights}
-    return document | vocabulary_keys(run) | label_keys(run), weights
+    tokenizer = target_tokenizer(run)
+    if tokenizer is not None:
+        special = tokenizer.special
+        document |= {"vocab_size": tokenizer.size, "eos_token_id": special.end}
+        document["pad_token_id"] = special.pad
+        start = "bos_token_id"
+        if task == "seq2seq":
+            document["decoder_vocab_size"] = tokenizer.size
+            document["pad_token_id"] = special.start
+            start = "decoder_start_token_id"
+        document[start] = special.start
+    return document | label_keys(run), weights
 
 
 def scale_output(run: Any) -> dict[str, Tensor]:
@@ -163,46 +175,32 @@ def scale_output(run: Any) -> dict[str, Tensor]:
         return {}
     output = run.model.output
     outputs = run.outputs
-    weight = output.weight.detach() * outputs.deviation
+    weights = {"output.weight": output.weight.detach() * outputs.deviation}
     if output.bias is not None:
         bias = output.bias.detach() * outputs.deviation + outputs.mean
-        return {"output.weight": weight, "output.bias": bias}
-    if outputs.mean:
+        weights["output.bias"] = bias
+    elif outputs.mean:
         raise InputError(
             f"its numbers have the mean {outputs.mean:.4g}, and a published gpt2 has no "
             "bias to add it. Train on labels with a mean of 0."
         )
-    return {"output.weight": weight}
+    return weights
 
 
-def vocabulary_keys(run: Any) -> dict[str, Any]:
-    """Return the keys of a configuration that name special tokens."""
-    tokenizer = target_tokenizer(run)
-    if tokenizer is None:
-        return {}
-    size = tokenizer.size
-    special = tokenizer.special
-    keys = {"vocab_size": size, "eos_token_id": special.end}
-    if run.config.task != "seq2seq":
-        return keys | {"bos_token_id": special.start, "pad_token_id": special.pad}
-    starts = dict.fromkeys(("pad_token_id", "decoder_start_token_id"), special.start)
-    return keys | {"decoder_vocab_size": size} | starts
-
-
-def label_keys(run: Any) -> dict[str, Any]:
+def label_keys(run: Any) -> Keys:
     """Return the keys of a configuration that describe a head."""
     task = run.config.task
     keys = {}
+    labels = ()
     if task in TEXT_TASKS:
         labels = run.outputs.files.get(LABELS, ()) or ("LABEL_0",)
         keys["problem_type"] = run.outputs.problem
     elif task in ("tagging", "image-classification"):
         labels = run.labels
-    else:
-        return {}
-    names = {str(number): label for number, label in enumerate(labels)}
-    numbers = {label: number for number, label in enumerate(labels)}
-    return keys | ({"id2label": names, "label2id": numbers} if labels else {})
+    if labels:
+        keys["id2label"] = dict(enumerate(labels))
+        keys["label2id"] = {label: number for number, label in enumerate(labels)}
+    return keys
 
 
 def write_preparation(run: Any, out: Path, *, described: bool = True) -> None:
@@ -218,31 +216,30 @@ def write_preparation(run: Any, out: Path, *, described: bool = True) -> None:
         RunError: The published tokenizer cuts text differently.
     """
     config = run.config
-    task = run.config.task
+    task = config.task
     tokenizer = target_tokenizer(run)
     if tokenizer is None:
         document = image_processor(config.images, config.model)
         write_json(out / "preprocessor_config.json", document)
         return
     if described and task in ("seq2seq", "language-model"):
-        write_search(run, out, tokenizer.special.ends)
+        write_json(out / GENERATION, describe_search(run))
+    before = config.before if task == "language-model" else None
+    context = getattr(config.model, "context", None)
     if task == "seq2seq":
-        source = run.tokenizers.source
-        context = run.model.max_source or CONTEXT
-        if config.tokenizers.shared:
-            save_tokenizer(source, out, context)
-        elif source.settings.kind != "pipeline":  # else the publisher has the files
+        tokenizer = run.tokenizers.source
+        context = run.model.max_source
+        if not config.tokenizers.shared:
+            if tokenizer.settings.kind == "pipeline":
+                return  # the publisher has the files
             raise InputError(
                 "its sides have tokenizers of their own; none is published"
             )
-        return
-    before = config.before if task == "language-model" else None
-    if task == "masked-language-model":
+    elif task == "masked-language-model":
         check_mask(tokenizer)
     elif config.model.name == "gpt2" and task in TEXT_TASKS:
         before = "nothing"
-    context = getattr(config.model, "context", None) or CONTEXT
-    save_tokenizer(tokenizer, out, context, before)
+    save_tokenizer(tokenizer, out, context or CONTEXT, before)
 
 
 def write_inputs(run: Any, out: Path, *, described: bool = True) -> None:
@@ -258,6 +255,8 @@ def write_inputs(run: Any, out: Path, *, described: bool = True) -> None:
     try:
         document, _ = convert_model(run)
         write_preparation(run, out, described=described)
+        if described:
+            write_json(out / CONFIG, document)
     except InputError:  # no published family computes this model; other runtimes do
         sides = {"tokenizer.json": target_tokenizer(run)}
         if run.config.task == "seq2seq":
@@ -267,35 +266,30 @@ def write_inputs(run: Any, out: Path, *, described: bool = True) -> None:
             }
         for name, tokenizer in sides.items():
             write_json(out / name, tokenizer.backend)
-        return
-    if described:
-        write_json(out / CONFIG, document)
 
 
-def write_search(run: Any, out: Path, ends: tuple[int, ...]) -> None:
-    """Write the settings of a run's search."""
+def describe_search(run: Any) -> Keys:
+    """Return the generation_config.json of a run."""
     search = run.config.search
+    special = target_tokenizer(run).special
     encodes = run.config.task == "seq2seq"
-    document = write_generation(search, ends, encodes=encodes)
-    if encodes:
-        start = run.tokenizers.target.special.start
-        model = run.model
-        is_network = isinstance(model, PretrainedSeq2Seq)
-        sizes = run.config.model
-        limit = sizes.positions if is_network else sizes.max_length
-        document |= {
-            "max_length": limit if search.length_ratio else search.length_extra + 1,
-            "bad_words_ids": [*document.get("bad_words_ids", []), [start]],
-            "pad_token_id": start,
-            "decoder_start_token_id": start,
-        }
-    else:
-        document["max_new_tokens"] = run.config.tokens
-        document["bos_token_id"] = run.tokenizer.special.start
-    write_json(out / GENERATION, document)
+    document = write_generation(search, special.ends, encodes=encodes)
+    if not encodes:
+        tokens = run.config.tokens
+        return document | {"max_new_tokens": tokens, "bos_token_id": special.start}
+    sizes = run.config.model
+    is_network = isinstance(run.model, PretrainedSeq2Seq)
+    limit = sizes.positions if is_network else sizes.max_length
+    start = special.start
+    return document | {
+        "max_length": limit if search.length_ratio else search.length_extra + 1,
+        "bad_words_ids": [*document.get("bad_words_ids", []), [start]],
+        "pad_token_id": start,
+        "decoder_start_token_id": start,
+    }
 
 
-def image_processor(images: Preparation, config: Any) -> dict[str, Any]:
+def image_processor(images: Preparation, config: Any) -> Keys:
     """Return the preprocessor_config.json of a preparation."""
     size = images.size or config.image
     resize = images.resize or size
@@ -303,10 +297,6 @@ def image_processor(images: Preparation, config: Any) -> dict[str, Any]:
     is_cropped = keeps_shape or resize != size
     kind = "CLIP" if keeps_shape else "DeiT" if is_cropped else "ViT"
     sides = ("shortest_edge",) if keeps_shape else ("height", "width")
-    mean, deviation = (
-        list(numbers if len(numbers) == config.channels else numbers * config.channels)
-        for numbers in (images.mean, images.deviation)
-    )
     document = {
         "image_processor_type": f"{kind}ImageProcessor",
         "do_convert_rgb": config.channels == 3,
@@ -317,14 +307,16 @@ def image_processor(images: Preparation, config: Any) -> dict[str, Any]:
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,
-        "image_mean": mean,
-        "image_std": deviation,
     }
-    crop = {"crop_size": {"height": size, "width": size}} if is_cropped else {}
-    return document | crop
+    if is_cropped:
+        document["crop_size"] = {"height": size, "width": size}
+    for key, numbers in (("mean", images.mean), ("std", images.deviation)):
+        repeats = config.channels // len(numbers)
+        document[f"image_{key}"] = list(numbers) * repeats
+    return document
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Keys) -> None:
     """Write a JSON object."""
     with explain_errors(path):
         text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"

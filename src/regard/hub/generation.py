@@ -1,16 +1,17 @@
 """The search of a published model, generation_config.json, in both directions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from regard.decoding.search import Search
 from regard.errors import InputError
+from regard.hub.families.weights import Keys
 from regard.models.published import first_line, quiet_library, require_transformers
 from regard.storage.published_folder import PublishedFolder
 
 GENERATION = "generation_config.json"
-NEUTRAL: Mapping[str, Any] = {
+NEUTRAL = {
     "encoder_no_repeat_ngram_size": 0,
     "encoder_repetition_penalty": 1.0,
     "begin_suppress_tokens": [],
@@ -34,7 +35,7 @@ NEUTRAL: Mapping[str, Any] = {
     ),
 }
 """Settings that regard does not compute, with the values that change nothing."""
-SAMPLED: Mapping[str, Any] = {
+SAMPLED = {
     "typical_p": 1.0,
     "epsilon_cutoff": 0.0,
     "eta_cutoff": 0.0,
@@ -43,13 +44,13 @@ SAMPLED: Mapping[str, Any] = {
     "num_beams": 1,
 }
 """The same for settings that matter where tokens are sampled only."""
-FIELDS: dict[str, tuple[str, Any]] = {
+FIELDS = {
     "no_repeat": ("no_repeat_ngram_size", 0),
     "repetition_penalty": ("repetition_penalty", 1.0),
     "first_token": ("forced_bos_token_id", None),
     "renormalize": ("renormalize_logits", False),
 }
-SAMPLING: dict[str, tuple[str, Any]] = {
+SAMPLING = {
     "temperature": ("temperature", 1.0),
     "top_k": ("top_k", 50),
     "top_p": ("top_p", 1.0),
@@ -71,17 +72,6 @@ class Generation:
     ends: tuple[int, ...]
     tokens: int | None
 
-    def check(self, size: int, place: str) -> None:
-        """Raise InputError for an id beyond a vocabulary of `size` entries."""
-        ids = [*self.ends, *(id_ for ids in self.search.banned for id_ in ids)]
-        if self.search.first_token is not None:
-            ids.append(self.search.first_token)
-        for index in ids:
-            if not 0 <= index < size:
-                raise InputError(
-                    f"{place}: has the id {index}; the vocabulary has 0 to {size - 1}"
-                )
-
 
 def read_generation(
     folder: PublishedFolder, values: Any, *, encodes: bool
@@ -96,13 +86,13 @@ def read_generation(
     Raises:
         InputError: A setting is invalid, or regard does not compute it.
     """
-    library = require_transformers(str(folder.path))
+    kind = require_transformers(str(folder.path)).GenerationConfig
     try:
         with quiet_library():
             if folder.has(GENERATION):
-                config = library.GenerationConfig.from_pretrained(folder.path)
+                config = kind.from_pretrained(folder.path)
             else:
-                config = library.GenerationConfig.from_model_config(values)
+                config = kind.from_model_config(values)
         settings = {
             key: value for key, value in config.to_dict().items() if value is not None
         }
@@ -111,15 +101,16 @@ def read_generation(
         tokens = settings.get("max_new_tokens")
         if tokens is None and encodes and "max_length" in settings:
             tokens = settings["max_length"] - 1  # there the start is counted
-        tokens = None if tokens is None else max(1, int(tokens))
+        size = values.get_text_config().vocab_size
+        for ids in (ends, _ids(settings, "forced_bos_token_id"), *search.banned):
+            if ids and not 0 <= min(ids) <= max(ids) < size:
+                raise ValueError(f"{ids} has the id {max(ids)}, of {size} tokens")
     except (OSError, ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{folder.path / GENERATION}: {first_line(error)}") from error
-    return Generation(search, ends, tokens)
+    return Generation(search, ends, None if tokens is None else max(1, int(tokens)))
 
 
-def _read_search(
-    values: Mapping[str, Any], ends: tuple[int, ...], encodes: bool
-) -> Search:
+def _read_search(values: Keys, ends: tuple[int, ...], encodes: bool) -> Search:
     """Convert settings. Raise ValueError for one that regard does not compute."""
     samples = bool(values.get("do_sample", False))
     neutral = {**NEUTRAL, **(SAMPLED if samples else {})}
@@ -138,22 +129,24 @@ def _read_search(
         raise ValueError(
             f"forced_eos_token_id is {list(forced)}; regard forces the end {ends[:1]}"
         )
-    early = values.get("early_stopping", False)
-    beam = values.get("num_beams", 1)
-    if beam > 1 and early not in (False, True):
-        raise ValueError(f"early_stopping is {early!r}; regard supports true and false")
-    banned = [tuple(word) for word in values.get("bad_words_ids", [])]
-    banned = [word for word in banned if word not in {(end,) for end in ends}]
-    banned += [(index,) for index in _ids(values, "suppress_tokens")]
     table = FIELDS | SAMPLING if samples else FIELDS
     fields = {name: values.get(key, default) for name, (key, default) in table.items()}
     if not samples:
+        beam = values.get("num_beams", 1)
+        early = values.get("early_stopping", False)
+        if beam > 1 and early not in (False, True):
+            raise ValueError(
+                f"early_stopping is {early!r}; regard supports true and false"
+            )
         fields |= {
             "beam": beam,
             "length_penalty": values.get("length_penalty", 1.0),
             "length_offset": 0.0,
             "early_stopping": early is True and beam > 1,
         }
+    words = map(tuple, values.get("bad_words_ids", []))
+    banned = [word for word in words if word not in {(end,) for end in ends}]
+    banned += [(index,) for index in _ids(values, "suppress_tokens")]
     return Search(
         **fields,
         min_length=max(least, new + 1 if new else 0),
@@ -162,44 +155,36 @@ def _read_search(
     )
 
 
-def _ids(values: Mapping[str, Any], key: str) -> tuple[int, ...]:
+def _ids(values: Keys, key: str) -> tuple[int, ...]:
     """Return the tokens of a setting. Raise ValueError if they are no integers."""
     value = values.get(key)
     if value is None:
         return ()
-    tokens = tuple(value) if isinstance(value, list) else (value,)
+    tokens = value if isinstance(value, list) else [value]
     if not all(isinstance(token, int) for token in tokens):
         raise ValueError(f"{key} is {value!r}; expected the number of a token")
-    return tokens
+    return tuple(tokens)
 
 
-def write_generation(
-    search: Search, ends: Sequence[int], *, encodes: bool
-) -> dict[str, Any]:
+def write_generation(search: Search, ends: Sequence[int], *, encodes: bool) -> Keys:
     """Return the settings of a search that transformers computes equally."""
     samples = bool(search.temperature)
-    document: dict[str, Any] = {
+    least = search.min_length
+    document: Keys = {
         "num_beams": search.beam if search.temperature is None else 1,
         "do_sample": samples,
+        "early_stopping": search.early_stopping,
         "eos_token_id": ends[0] if len(ends) == 1 else list(ends),
+        "forced_eos_token_id": ends[0] if search.end_at_limit else None,
+        "bad_words_ids": [list(ids) for ids in search.banned] or None,
+        "min_length": least if encodes else None,
+        "min_new_tokens": least - 1 if least and not encodes else None,
     }
-    optional = {
-        "early_stopping": (search.early_stopping, False),
-        "bad_words_ids": ([list(ids) for ids in search.banned], []),
-        "forced_eos_token_id": (ends[0] if search.end_at_limit else None, None),
-    }
-    least = search.min_length
-    if encodes:
-        optional["min_length"] = (least, 0)
-    else:
-        optional["min_new_tokens"] = (max(0, least - 1) if least else None, None)
-    for name, (key, default) in FIELDS.items():
-        optional[key] = (getattr(search, name), default)
-    for name, (key, _) in SAMPLING.items():
-        optional[key] = (getattr(search, name) if samples else None, None)
-    divides = not search.length_offset and search.length_penalty != 1
-    is_plain = not (search.length_penalty and search.length_offset)
+    for name, (key, _) in (FIELDS | SAMPLING if samples else FIELDS).items():
+        document[key] = getattr(search, name)
+    penalty = search.length_penalty
+    divides = not search.length_offset and penalty != 1
+    is_plain = not (penalty and search.length_offset)
     if divides or (search.beam > 1 and is_plain):
-        document["length_penalty"] = search.length_penalty
-    changed = {key: value for key, (value, usual) in optional.items() if value != usual}
-    return document | changed
+        document["length_penalty"] = penalty
+    return {key: value for key, value in document.items() if value is not None}

@@ -1,26 +1,19 @@
 """Import of published models as runs."""
 
 import logging
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from torch import Tensor
-
 from regard.config import yaml_tree
 from regard.errors import InputError, RunError
 from regard.hub.families import FAMILIES, vit
+from regard.hub.families.weights import Keys
 from regard.hub.generation import read_generation
 from regard.hub.parity import check_parity
 from regard.hub.sentencepiece import read_sides
-from regard.models.pretrained import (
-    POOLER,
-    Pretrained,
-    PretrainedConfig,
-    PretrainedVisionConfig,
-)
+from regard.models.pretrained import POOLER, Pretrained
 from regard.models.published import (
     check_complete,
     check_published,
@@ -31,14 +24,14 @@ from regard.models.published import (
     read_settings,
     require_transformers,
 )
-from regard.models.published_images import complete_images
 from regard.runs import run_file
 from regard.runs.load import CONFIG
+from regard.runs.train import complete
 from regard.storage import tensors
 from regard.storage.published_folder import PublishedFolder
 from regard.storage.run_folder import LABELS, SCALE, WEIGHTS, RunDirectory
+from regard.tasks.base import SOURCE, TARGET, TOKENIZER
 from regard.tasks.catalog import TASKS as RUNS
-from regard.tasks.tokenizers import SOURCE, TARGET, TOKENIZER
 from regard.text import Tokenizer
 from regard.training.settings import Training
 
@@ -69,9 +62,12 @@ PROBLEMS = {
     "multi_label_classification": "multi-label",
     "regression": "regression",
 }
-METRICS = ["bleu", "chrf"]
-LABELED = ("classification", "multi-label", "regression", "tagging")
-DATA: Mapping[str, dict[str, Any]] = {
+Tokenizers = dict[str, Tokenizer]
+"""The tokenizers of a run by the names of their files."""
+SECTIONS = {"seq2seq": {"metrics": ["bleu", "chrf"]}}
+"""Further sections of a run file."""
+LABELED = ("classification", "multi-label", "tagging", "image-classification")
+DATA: dict[str, Keys] = {
     "seq2seq": {"kind": "parallel"},
     "multi-label": {"kind": "labelled"},
     "tagging": {"kind": "tagged"},
@@ -101,18 +97,6 @@ class Source:
     architecture: str
     task: str
 
-    @property
-    def labels(self) -> list[str]:
-        """The labels of the head; a repeated one has its number."""
-        names = self.values.id2label or {}
-        labels = []
-        if self.architecture == vit.ENCODER:
-            return []
-        for number in range(len(names)):
-            label = str(names.get(number, names.get(str(number), number)))
-            labels.append(f"{label} ({number})" if label in labels else label)
-        return labels
-
 
 def import_run(
     source: str, out: Path, revision: str | None = None, *, paired: bool = False
@@ -140,26 +124,23 @@ def import_run(
         raise InputError(
             f"{source}: is no text classifier, so it cannot read pairs; remove --pairs"
         )
-    pairs = {"second": "second"} if paired else {}
-    data = {"task": task, "data": pairs | DATA.get(task, {})}
-    origin = {"model": source, "revision": commit} if commit else {"folder": source}
+    data = DATA.get(task, {}) | ({"second": "second"} if paired else {})
     with RunDirectory.create(out) as run:
         try:
-            run.write_json(ORIGIN, origin)
+            origin = {"model": source, "revision": commit}
+            run.write_json(ORIGIN, origin if commit else {"folder": source})
             model = None
-            if published.values.model_type in FAMILIES:
-                try:
+            try:
+                if published.values.model_type in FAMILIES:
                     model = import_own(published, run, data)
-                except RunError as error:
-                    log.info(
-                        "%s: becomes the model pretrained, since regard's own does not "
-                        "compute it: %s",
-                        source,
-                        error,
-                    )
+            except RunError as error:
+                log.info(
+                    "%s: becomes the model pretrained, since regard's own does not "
+                    "compute it: %s",
+                    *(source, error),
+                )
             if model is None:
-                sections, tokenizers = describe(published)
-                model = open_described(published, run, data | sections, tokenizers)
+                model, _ = begin_run(published, run, data)
                 if isinstance(model, Pretrained):
                     model.replaces_head = False  # a random head is not published
                 model.load_published(folder)
@@ -181,33 +162,30 @@ def read_source(folder: PublishedFolder, name: str, revision: str | None) -> Sou
     settings |= {key: document[key] for key in head if key in document}
     values = library_config(settings)
     architecture = str((document.get("architectures") or [""])[0])
-    task = find_task(architecture, values, str(folder.path))
-    return Source(folder, name, revision, values, architecture, task)
-
-
-def find_task(architecture: str, values: Any, place: str) -> str:
-    """Return the name of the task of a published class.
-
-    Raises:
-        InputError: No task of regard has such a class.
-    """
-    auto = require_transformers(place).models.auto.modeling_auto
-    if architecture.endswith("ForSequenceClassification"):
-        default = "regression" if values.num_labels == 1 else "classification"
-        return PROBLEMS.get(getattr(values, "problem_type", None) or "", default)
+    auto = require_transformers(str(folder.path)).models.auto.modeling_auto
+    is_text = values.model_type in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
     tasks = [task for ending, task in TASKS.items() if architecture.endswith(ending)]
     task = NAMED.get(architecture, *tasks[:1])
-    is_text = values.model_type in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+    if architecture.endswith("ForSequenceClassification"):
+        default = "regression" if values.num_labels == 1 else "classification"
+        task = PROBLEMS.get(getattr(values, "problem_type", None) or "", default)
     if task is None or (task == "seq2seq" and not is_text):
         raise InputError(
-            f"{place}: is a {architecture or 'model without a class'}, which has the "
-            "head of no task. Open it with `regard show` or `regard embed`, or train "
+            f"{folder.path}: is a {architecture or 'model without a class'}, which has "
+            "the head of no task. Open it with `regard show` or `regard embed`, or train "
             "it: model: {name: pretrained, path: ...}."
         )
-    return task
+    return Source(
+        folder,
+        name,
+        revision,
+        values,
+        architecture,
+        task,
+    )
 
 
-def import_own(source: Source, run: RunDirectory, data: dict[str, Any]) -> Any:
+def import_own(source: Source, run: RunDirectory, data: Keys) -> Any:
     """Import a model as one of regard's own, and return it.
 
     Raises:
@@ -221,142 +199,114 @@ def import_own(source: Source, run: RunDirectory, data: dict[str, Any]) -> Any:
         raise RunError(str(error)) from error
     kind = getattr(require_transformers(source.name), source.architecture)
     network, missing = load_network(kind, source.folder, exact=True)
-    weights = canonical_weights(network)
-    task = source.task
-    if source.architecture == vit.ENCODER:  # nothing here reads the pooler
-        task = vit.EMBEDDING
-        head = f"{network.base_model_prefix}.{POOLER}"
-        missing = {name for name in missing if not name.startswith(POOLER)}
-        weights = {name: weights[name] for name in weights if not name.startswith(head)}
-    check_complete(source.folder, network, missing)
-    parameters = family.read(weights, config, task)
-    sections, tokenizers = describe(source, config)
-    model = open_described(source, run, data | sections, tokenizers)
-    tensors.load_into(model, parameters)
-    check_parity(model, network, next(iter(tokenizers.values()), None))
-    return model
-
-
-def canonical_weights(network: Any) -> dict[str, Tensor]:
-    """Return the tensors of a network by the names that files have.
-
-    The library's names in memory change from version to version; those of files do not.
-    """
+    # the library's names in memory change from version to version, those of files do not
     with TemporaryDirectory() as folder, quiet_library():
         network.save_pretrained(folder, max_shard_size="1000GB")
         weights = tensors.read(Path(folder) / "model.safetensors")
-    if network.base_model is not network:
-        return weights
     prefix = network.base_model_prefix
-    return {f"{prefix}.{name}": tensor for name, tensor in weights.items()}
+    if network.base_model is network:
+        weights = {f"{prefix}.{name}": tensor for name, tensor in weights.items()}
+    task = source.task
+    if source.architecture == vit.ENCODER:  # nothing here reads the pooler
+        task = vit.EMBEDDING
+        head = f"{prefix}.{POOLER}"
+        missing = {name for name in missing if not name.startswith(POOLER)}
+        weights = {name: weights[name] for name in weights if not name.startswith(head)}
+    check_complete(source.folder, network, missing)
+    model, tokenizers = begin_run(source, run, data, config)
+    tensors.load_into(model, family.read_weights(weights, model, config, task))
+    special = [tokenizer.special for tokenizer in tokenizers.values()]
+    check_parity(model, network, *special[:1])
+    return model
 
 
-Described = tuple[dict[str, Any], dict[str, Tokenizer]]
-"""The sections of a run file beside the task and its data; and the tokenizers by the
-names of their files."""
-
-
-def describe(source: Source, ours: Any = None) -> Described:
-    """Describe a run of one of regard's own models, or of the model `pretrained`.
+def begin_run(
+    source: Source, run: RunDirectory, data: Keys, ours: Any = None
+) -> tuple[Any, Tokenizers]:
+    """Write the files of a run of one of regard's own models, or of `pretrained`.
 
     Args:
         source: The published model.
+        run: The folder of the run.
+        data: The section of the data.
         ours: The configuration of regard's own model.
 
+    Returns:
+        The model with fresh weights, and the tokenizers by the names of their files.
+
     Raises:
-        InputError: The tokenizer, the search or the preparation of images does not fit.
+        InputError: The tokenizer, the search or the preparation of images does not fit,
+            or a value is out of a run file's range.
     """
-    folder = source.folder
+    task = source.task
     values = source.values
-    named = {"path": source.name, "revision": source.revision}
-    if source.task == "image-classification":
-        vision, images = complete_images(PretrainedVisionConfig(**named))
-        model = ours or vision
-        positions = model.marks + (model.image // model.patch) ** 2
-        return {"model": model, "images": images, **_training(16 * positions)}, {}
+    named = {"name": "pretrained", "path": source.name, "revision": source.revision}
+    document = {"task": task, "data": data, "model": named, **SECTIONS.get(task, {})}
+    tokenizers: Tokenizers = {}
     if values.model_type == MARIAN and ours is not None:
-        ends = read_generation(folder, values, encodes=True).ends
+        ends = read_generation(source.folder, values, encodes=True).ends
         start = values.decoder_start_token_id
-        limit = ours.max_length
-        sides = read_sides(folder, values.vocab_size, start, ends)
-        settings = {"source": sides[0].settings, "target": sides[1].settings}
-        sections = {"model": ours}
-        tokenizers = {SOURCE: sides[0], TARGET: sides[1]}
+        first, second = read_sides(source.folder, values.vocab_size, start, ends)
+        pair = {"source": first.settings, "target": second.settings}
+        document |= {"model": ours, "tokenizers": pair}
+        tokenizers = {SOURCE: first, TARGET: second}
+    run.write_text(CONFIG, yaml_tree.dump(document))
+    config: Any = run_file.read(run.file(CONFIG))
+    config = complete(config, run, writes=True, resume=False)
+    model = ours or config.model
+    if task == "image-classification":
+        longest = 16 * (model.marks + (model.image // model.patch) ** 2)
+    elif tokenizers:
+        longest = model.max_length
     else:
-        config, tokenizer = PretrainedConfig(**named).complete()
-        limit = config.positions
-        sections = {"model": ours or config}
-        settings = {"source": tokenizer.settings, "shared": True}
-        tokenizers = {SOURCE: tokenizer, TARGET: tokenizer}
-    sections |= _training(limit)
-    tokenizer = tokenizers[TARGET]
-    if source.task == "seq2seq":
-        sections |= {"tokenizers": settings, "metrics": METRICS}
-        sections["search"] = _read_search(source, tokenizer, limit)
-        return sections, tokenizers
-    if source.task == "language-model":
-        tokenizer = _add_generation(source, sections, tokenizer, limit)
-    sections["tokenizer"] = tokenizer.settings
-    return sections, {TOKENIZER: tokenizer}
-
-
-def _training(longest: int) -> dict[str, Any]:
-    """Return the settings for further training: a batch holds the longest row."""
+        longest = config.model.positions
+        for name in run.names("tokenizer.json"):
+            tokenizers[name] = Tokenizer.load(run.file(name))
+    # a batch of further training holds the longest row
     tokens = max(Training.batch_tokens, longest)
-    return {"training": {"batch_tokens": tokens, "learning_rate": RATE}}
+    training = replace(config.training, batch_tokens=tokens, learning_rate=RATE)
+    changes = {"model": model, "training": training}
+    if task in ("seq2seq", "language-model"):
+        changes |= describe_search(source, tokenizers, longest)
+    run.write_text(CONFIG, run_file.dump(replace(config, **changes)))
+    config = run_file.read(run.file(CONFIG))
+    if task == "regression":
+        run.write_json(SCALE, {"mean": 0.0, "deviation": 1.0})
+    elif task in LABELED:
+        labels: list[str] = []
+        names = values.id2label if source.architecture != vit.ENCODER else None
+        for number, label in sorted((names or {}).items()):
+            labels.append(f"{label} ({number})" if label in labels else str(label))
+        run.write_json(LABELS, labels)
+    for name, tokenizer in tokenizers.items():
+        with run.writing(name) as path:
+            tokenizer.save(path)
+    return RUNS[task].open(run, config).model, tokenizers
 
 
-def _add_generation(
-    source: Source, sections: dict[str, Any], tokenizer: Tokenizer, context: int
-) -> Tokenizer:
-    """Add the sections of a language model; the tokenizer gets the published ends."""
-    generation = read_generation(source.folder, source.values, encodes=False)
-    generation.check(tokenizer.size, str(source.folder.path))
-    sections |= {"search": generation.search, "window": context, "before": "nothing"}
+def describe_search(source: Source, tokenizers: Tokenizers, positions: int) -> Keys:
+    """Return the sections of the published search; a tokenizer gets its ends."""
+    encodes = source.task == "seq2seq"
+    generation = read_generation(source.folder, source.values, encodes=encodes)
+    search = generation.search
+    if encodes:
+        start = (tokenizers[TARGET].special.start,)
+        search = replace(
+            search,
+            banned=tuple(ids for ids in search.banned if ids != start),
+            length_ratio=0.0,
+            length_extra=generation.tokens or max(1, positions - 1),
+        )
+        return {"search": search}
+    sections = {"search": search, "window": positions, "before": "nothing"}
     if generation.tokens is not None:
         sections["tokens"] = generation.tokens
-    special = tokenizer.special
+    special = tokenizers[TOKENIZER].special
     if generation.ends:
         end, *further = generation.ends
         start = special.start if special.opens else end
         special = replace(special, start=start, end=end, more_ends=tuple(further))
     if special.opens:
         sections["before"] = "end" if special.start == special.end else "start"
-    return tokenizer.with_special(special)
-
-
-def _read_search(source: Source, target: Tokenizer, positions: int) -> Any:
-    """Return the search of an encoder-decoder with the length of its outputs."""
-    generation = read_generation(source.folder, source.values, encodes=True)
-    generation.check(target.size, str(source.folder.path))
-    start = (target.special.start,)
-    banned = tuple(ids for ids in generation.search.banned if ids != start)
-    limit = max(1, positions - 1) if generation.tokens is None else generation.tokens
-    return replace(
-        generation.search, banned=banned, length_ratio=0.0, length_extra=limit
-    )
-
-
-def open_described(
-    source: Source,
-    run: RunDirectory,
-    document: Mapping[str, Any],
-    tokenizers: Mapping[str, Tokenizer],
-) -> Any:
-    """Write the files of a run, and return its model with fresh weights.
-
-    Raises:
-        InputError: A value is out of a run file's range.
-    """
-    run.write_text(CONFIG, yaml_tree.dump(document))
-    config = run_file.read(run.file(CONFIG))
-    run.write_text(CONFIG, run_file.dump(config))  # with all defaults
-    labels: Sequence[str] = source.labels
-    if source.task == "regression":
-        run.write_json(SCALE, {"mean": 0.0, "deviation": 1.0})
-    elif source.task in (*LABELED, "image-classification"):
-        run.write_json(LABELS, list(labels))
-    for name, tokenizer in tokenizers.items():
-        with run.writing(name) as path:
-            tokenizer.save(path)
-    return RUNS[source.task].open(run, config).model
+    tokenizers[TOKENIZER] = tokenizers[TOKENIZER].with_special(special)
+    return sections

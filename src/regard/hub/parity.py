@@ -8,103 +8,125 @@ from torch import Tensor, nn
 
 from regard.attention.masks import padding
 from regard.errors import RunError
-from regard.models.bert import Bert, BertClassifier, BertSpans, BertTagger
-from regard.models.gpt2 import GPT2Classifier
+from regard.models.bert import Bert, BertClassifier, BertSpans
 from regard.models.language_model import LanguageModel
 from regard.models.vit import Vit
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.text import Tokenizer
+from regard.nn.decoders import EncoderDecoder
+from regard.text.kinds import SPECIAL, SpecialTokens
 
+Tensors = dict[str, Tensor]
 SHAPES = (1, 1), (2, 7), (3, 64)
 """Numbers of texts and of tokens per text in each check."""
 CLOSE = 1e-4
 """Largest difference as a share of the median magnitude."""
+LONGEST = 4096
+"""The maximum of positions of a model without a limit."""
 
 
 @torch.no_grad()
-def check_parity(model: nn.Module, network: Any, tokenizer: Tokenizer | None) -> None:
-    """Compare the outputs of a model with those of a network of transformers.
-
-    Args:
-        model: One of regard's own models.
-        network: The network.
-        tokenizer: The tokenizer of a model of texts.
+def check_parity(
+    model: nn.Module, network: Any, special: SpecialTokens = SPECIAL
+) -> None:
+    """Compare the outputs of one of regard's models with those of transformers.
 
     Raises:
         RunError: The two differ; the message has the largest difference.
     """
     model.eval()
+    network.eval()
     for texts, tokens in SHAPES:
-        if isinstance(model, Vit):
-            config = model.config
-            shape = texts, config.channels, config.image, config.image
-            pixels = torch.linspace(-2, 2, shape[1] * texts * shape[2] ** 2).sin()
-            outputs = network.eval()(pixels.view(shape))
-            if model.classes:
-                compare(model(pixels.view(shape)), outputs.logits)
-            else:
-                compare(model.encoder(pixels.view(shape)), outputs.last_hidden_state)
-            continue
-        assert tokenizer is not None
-        limit = getattr(network.config, "max_position_embeddings", tokens)
-        inputs = make_inputs(model, network, texts, min(tokens, limit), tokenizer)
-        outputs = network.eval()(**inputs)
-        real = inputs["attention_mask"].bool()
-        for name, expected in run_model(model, inputs).items():
-            published = outputs[name]
-            if published.shape[:2] == real.shape and expected.ndim == published.ndim:
-                compare(expected[real], published[real])
-            else:
-                compare(expected, published)
+        inputs = make_inputs(model, texts, tokens, special)
+        published = {
+            name.removeprefix("prediction_"): tensor
+            for name, tensor in network(**inputs).items()
+        }
+        compare_outputs(run_model(model, inputs), published, inputs)
+
+
+def compare_outputs(
+    expected: Tensors, published: Tensors, inputs: Tensors, place: Path | None = None
+) -> None:
+    """Compare outputs by name, of texts at their tokens; raise RunError as `compare`."""
+    real = inputs.get("attention_mask", torch.empty(0)).bool()
+    for name in expected.keys() & published.keys():
+        pair = expected[name], published[name]
+        if pair[0].shape[:2] == real.shape:
+            pair = pair[0][real], pair[1][real]  # what stands at padding means nothing
+        compare(*pair, place)
+
+
+def find_limit(model: nn.Module) -> int:
+    """Return the most positions of a model."""
+    if isinstance(model, EncoderDecoder):
+        return model.max_source or LONGEST
+    limits = (getattr(module, "context", None) for module in model.modules())
+    return next(filter(None, limits), LONGEST)
 
 
 def make_inputs(
-    model: nn.Module, network: Any, texts: int, tokens: int, tokenizer: Tokenizer
-) -> dict[str, Tensor]:
-    """Return texts of distinct tokens as a network reads them, each shorter."""
-    special = tokenizer.special
-    ids = torch.tensor([id_ for id_ in range(tokenizer.size) if id_ != special.pad])
+    model: nn.Module, texts: int, tokens: int, special: SpecialTokens = SPECIAL
+) -> Tensors:
+    """Return inputs of a model by transformers' names.
+
+    They are images, or texts of distinct tokens as far as the vocabulary reaches, each
+    shorter than the one before it.
+    """
+    if isinstance(model, Vit):
+        config = model.config
+        shape = texts, config.channels, config.image, config.image
+        numbers = torch.linspace(-2, 2, torch.Size(shape).numel())
+        return {"pixel_values": numbers.sin().view(shape)}
+    tokens = min(tokens, find_limit(model))
+    tables = [
+        module.num_embeddings
+        for module in model.modules()
+        if isinstance(module, nn.Embedding)
+    ]
+    size = min(tables) if isinstance(model, EncoderDecoder) else tables[0]
+    ids = torch.tensor([index for index in range(size) if index != special.pad])
     rows = ids[torch.arange(texts * tokens).view(texts, -1) % len(ids)]
+    if isinstance(model, LanguageModel):
+        return {"input_ids": rows}
     lengths = 1 + (tokens - 1) * (texts - torch.arange(texts)) // texts
     real = padding(lengths, tokens).readable()
     rows = rows.masked_fill(~real, special.pad)
     inputs = {"input_ids": rows, "attention_mask": real.long()}
-    kinds = getattr(network.config, "type_vocab_size", 0)
-    if kinds and not isinstance(model, BertTagger):
-        segments = torch.arange(tokens).expand_as(rows) * kinds // tokens
-        inputs["token_type_ids"] = segments
-    if network.config.is_encoder_decoder:
+    if isinstance(model, Bert | BertClassifier | BertSpans):
+        segments = model.encoder.segments
+        if segments is not None and segments.num_embeddings > 1:
+            numbers = torch.arange(tokens) * segments.num_embeddings // tokens
+            inputs["token_type_ids"] = numbers.repeat(texts, 1)
+    if isinstance(model, EncoderDecoder):
         start = torch.full_like(rows[:, :1], special.start)
         inputs["decoder_input_ids"] = torch.cat([start, rows[:, :-1]], 1)
     return inputs
 
 
-def run_model(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the outputs of a model of texts by transformers' names."""
+def run_model(model: Any, inputs: Tensors) -> Tensors:
+    """Return the outputs of a model by transformers' names."""
+    if isinstance(model, Vit):
+        pixels = inputs["pixel_values"]
+        if model.classes:
+            return {"logits": model(pixels)}
+        return {"last_hidden_state": model.encoder(pixels)}
     tokens = inputs["input_ids"]
-    segments = inputs.get("token_type_ids")
-    lengths = inputs["attention_mask"].sum(1)
     if isinstance(model, LanguageModel):
-        return {"logits": model(tokens, model.begin(len(tokens)))[0]}
-    if isinstance(model, EncoderDecoder):
-        return {"logits": model(tokens, lengths, inputs["decoder_input_ids"])}
-    if isinstance(model, GPT2Classifier | BertTagger):
-        return {"logits": model(tokens, lengths)}
-    if isinstance(model, BertClassifier):
-        return {"logits": model(tokens, lengths, segments)}
+        return {"logits": model(tokens, model.begin(tokens.shape[0]))[0]}
+    lengths = inputs["attention_mask"].sum(1)
+    names = ("decoder_input_ids", "token_type_ids")
+    outputs = model(
+        tokens, lengths, *(inputs[name] for name in names if name in inputs)
+    )
     if isinstance(model, BertSpans):
-        first, last = model(tokens, lengths, segments).unbind(-1)
-        return {"start_logits": first, "end_logits": last}
-    assert isinstance(model, Bert)
-    states = model(tokens, lengths, segments)
-    if model.predictions is None:
-        return {"last_hidden_state": states}
-    if model.next_sentence is None or model.pooler is None:
-        return {"logits": model.predictions(states)}
-    return {
-        "prediction_logits": model.predictions(states),
-        "seq_relationship_logits": model.next_sentence(model.pooler(states)),
-    }
+        return {"start_logits": outputs[..., 0], "end_logits": outputs[..., 1]}
+    if not isinstance(model, Bert):
+        return {"logits": outputs}
+    results = {"last_hidden_state": outputs}
+    if model.predictions is not None:
+        results["logits"] = model.predictions(outputs)
+    if model.next_sentence is not None and model.pooler is not None:
+        results["seq_relationship_logits"] = model.next_sentence(model.pooler(outputs))
+    return results
 
 
 def compare(expected: Tensor, published: Tensor, place: Path | None = None) -> None:

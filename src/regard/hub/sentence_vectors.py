@@ -4,7 +4,7 @@ Their modules make one vector of the states of a text: pooling, then dense layer
 norms. No module of another library is loaded, and none runs code of its own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,12 +37,12 @@ OLD_NAMES = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 """Keys of older files in the order of the vector's parts, and the modes' names."""
-ACTIVATIONS: Mapping[str, type[nn.Module]] = {
+ACTIVATIONS = {
     f"torch.nn.modules.activation.{kind.__name__}": kind
     for kind in (nn.Tanh, nn.ReLU, nn.GELU, nn.Sigmoid, nn.SiLU)
 } | {"torch.nn.modules.linear.Identity": nn.Identity}
-UNLIMITED = 10**9
-"""Tokenizers without a limit have at least this one."""
+STEPS = ("Dense", "Normalize", "Dropout")
+"""The modules after pooling; dropout changes nothing outside training."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,14 @@ class SentenceModules:
 
     def encode(self, run: Any, text: str) -> Any:
         """Return the inputs of a text, cut at the most tokens."""
-        limit = min(self.longest or UNLIMITED, run.tokenizer.model_max_length)
-        cut = {"truncation": True, "max_length": limit} if limit < UNLIMITED else {}
+        limit = run.tokenizer.model_max_length
+        limit = min(self.longest or limit, limit)
         text = text.lower() if self.lower else text
-        return run.read_text(run.tokenizer(text, return_tensors="pt", **cut), text)
+        # a tokenizer without a limit has one beyond every integer that it accepts
+        batch = run.tokenizer(
+            text, return_tensors="pt", truncation=True, max_length=min(limit, 10**9)
+        )
+        return run.read_text(batch, text)
 
     def vector(self, states: Float[Tensor, "token width"]) -> Vector:
         """Return the vector of a text's states, its prompt's included."""
@@ -88,13 +92,6 @@ class SentenceModules:
         return vector
 
 
-def text_folder(folder: PublishedFolder) -> PublishedFolder:
-    """Return the folder of the transformers model, that of the first module."""
-    if not folder.has(MODULES) or folder.has(CONFIG):
-        return folder
-    return list_modules(folder)[0][1]
-
-
 def list_modules(folder: PublishedFolder) -> list[tuple[str, PublishedFolder]]:
     """Return the name of each module's class, and its folder.
 
@@ -102,19 +99,19 @@ def list_modules(folder: PublishedFolder) -> list[tuple[str, PublishedFolder]]:
         InputError: The file has no list of modules, or one needs code of its own.
     """
     place = folder.path / MODULES
-    entries = folder.array(MODULES)
+    entries = folder.json(MODULES, list)
     if not entries or not all(isinstance(entry, dict) for entry in entries):
         raise InputError(f"{place}: expected a list of modules")
     modules = []
     for entry in entries:
         name = str(entry.get("type"))
-        path = str(entry.get("path", ""))
         if not name.startswith(PUBLISHER):
             raise InputError(
                 f"{place}: the module {name!r} needs code of its own, which regard never "
                 "runs"
             )
-        part = PublishedFolder(folder.path / path, folder.root or folder.path)
+        path = folder.path / str(entry.get("path", ""))
+        part = PublishedFolder(path, folder.root or folder.path)
         part.file(CONFIG)  # refuses a path that leads out of the folder
         modules.append((name.rpartition(".")[2], part))
     return modules
@@ -130,72 +127,69 @@ def read_modules(folder: PublishedFolder) -> SentenceModules | None:
         return None
     modules = list_modules(folder)
     names = [name for name, _ in modules]
-    if names[:2] != ["Transformer", "Pooling"] or set(names[2:]) - {*STEPS}:
+    if names[:2] != ["Transformer", "Pooling"] or {*names[2:]} - {*STEPS}:
         raise InputError(
             f"{folder.path / MODULES}: has the modules {', '.join(names)}; regard "
             f"computes Transformer and Pooling, then {', '.join(STEPS)}"
         )
-    text = modules[0][1]
-    pooling = modules[1][1]
+    (_, text), (_, pooling), *later = modules
     limits = text.json(LIMITS) if text.has(LIMITS) else {}
-    task = "feature-extraction"
-    require(
-        text, LIMITS, "transformer_task", limits.get("transformer_task", task), [task]
-    )
+    require(text, LIMITS, limits, transformer_task="feature-extraction")
     values = pooling.json(CONFIG) if pooling.has(CONFIG) else {}
-    has_prompt = values.get("include_prompt", True) is not False
-    require(pooling, CONFIG, "include_prompt", has_prompt, [True])
+    unknown = [key for key in values if key.startswith("pooling_mode_")]
+    unknown = dict.fromkeys({*unknown} - {*OLD_NAMES}, False)
+    require(
+        pooling,
+        CONFIG,
+        values,
+        include_prompt=True,
+        **unknown,
+    )
     old = [mode for key, mode in OLD_NAMES.items() if values.get(key)]
-    for key in values:
-        if key.startswith("pooling_mode_"):
-            require(pooling, CONFIG, key, bool(values[key]), [False, key in OLD_NAMES])
-    modes = values.get("pooling_mode", old or "mean")
-    modes = (modes,) if isinstance(modes, str) else tuple(modes)
+    modes = values.get("pooling_mode", old or ["mean"])
+    modes = [modes] if isinstance(modes, str) else modes
     for mode in modes:
-        require(pooling, CONFIG, "pooling_mode", mode, [*POOLING])
+        if mode not in POOLING:
+            require(pooling, CONFIG, {"pooling_mode": mode}, pooling_mode="mean")
     about = folder.json(PROMPTS) if folder.has(PROMPTS) else {}
     prompts = about.get("prompts") or {}
     return SentenceModules(
-        modes,
-        tuple(STEPS[name](part) for name, part in modules[2:]),
+        tuple(modes),
+        tuple(build_step(name, part) for name, part in later),
         limits.get("max_seq_length"),
         bool(limits.get("do_lower_case")),
-        {name: text for name, text in prompts.items() if text is not None},
+        {name: prompt for name, prompt in prompts.items() if prompt is not None},
         about.get("default_prompt_name"),
     )
 
 
 def require(
-    folder: PublishedFolder, file: str, key: str, value: Any, values: Sequence[Any]
+    folder: PublishedFolder, file: str, values: Mapping[str, Any], **usual: Any
 ) -> None:
     """Raise InputError for a setting with a value that regard does not compute."""
-    if value not in values:
-        raise InputError(
-            f"{folder.path / file}: {key} is {value!r}; regard computes "
-            f"{', '.join(map(str, values))}"
-        )
+    for key, value in usual.items():
+        if values.get(key, value) != value:
+            raise InputError(
+                f"{folder.path / file}: {key} is {values[key]!r}; regard computes {value}"
+            )
 
 
-def dense(folder: PublishedFolder) -> Step:
-    """Return a linear layer with an activation."""
+def build_step(name: str, folder: PublishedFolder) -> Step:
+    """Return what a module after pooling computes of a vector."""
+    if name == "Dropout":
+        return lambda vector: vector
+    if name == "Normalize":
+        return lambda vector: functional.normalize(vector, dim=-1)
     values = folder.json(CONFIG)
+    require(folder, CONFIG, values, use_residual=False)
+    activation = values.get("activation_function", next(iter(ACTIVATIONS)))
+    if activation not in ACTIVATIONS:
+        usual = ", ".join(ACTIVATIONS)
+        require(folder, CONFIG, values, activation_function=usual)
     tensors = folder.tensors()
-    name = values.get("activation_function", "torch.nn.modules.activation.Tanh")
-    require(folder, CONFIG, "activation_function", name, [*ACTIVATIONS])
-    require(folder, CONFIG, "use_residual", bool(values.get("use_residual")), [False])
     if "linear.weight" not in tensors:
-        raise InputError(
-            f"{folder.path / WEIGHTS}: has no tensor linear.weight; download it again"
-        )
-    activation = ACTIVATIONS[name]()
+        raise InputError(f"{folder.path / WEIGHTS}: has no tensor linear.weight")
+    function = ACTIVATIONS[activation]()
     weight = tensors["linear.weight"]
     bias = tensors.get("linear.bias")
-    return lambda vector: activation(functional.linear(vector, weight, bias))
-
-
-STEPS: Mapping[str, Callable[[PublishedFolder], Step]] = {
-    "Dense": dense,
-    "Normalize": lambda folder: lambda vector: functional.normalize(vector, dim=-1),
-    "Dropout": lambda folder: lambda vector: vector,
-}
-"""The modules after pooling; dropout changes nothing outside training."""
+    return lambda vector: function(functional.linear(vector, weight, bias))

@@ -13,13 +13,13 @@ from regard.errors import InputError
 from regard.models.published import first_line
 from regard.storage.published_folder import PublishedFolder
 from regard.text import Tokenizer, TokenizerSettings
+from regard.text.kinds import NAMES, UNKNOWN, SpecialTokens
 from regard.text.pipeline import HIDDEN, Pipeline
-from regard.text.special import NAMES, UNKNOWN, SpecialTokens
 
-NORMAL, UNIGRAM = 1, 1
-"""The type of usual pieces, and that of the model."""
-REFUSED = {4: "defined by its user", 6: "of single bytes"}
-"""Types of pieces that regard does not read."""
+UNIGRAM = 1
+"""The type of the model."""
+NORMAL, USER_DEFINED, BYTE = 1, 4, 6
+"""Types of pieces."""
 BLANK = "▁"
 MARK = re.compile(r">>.*<<", re.DOTALL)
 """A mark of the target's language, which begins a text."""
@@ -60,11 +60,8 @@ def read_sides(
     special = SpecialTokens(
         start, unknown, start, ends[0], more_ends=ends[1:], unused=len(unused)
     )
-    source, target = (
-        read_side(folder, name, vocabulary, special)
-        for name in ("source.spm", "target.spm")
-    )
-    return source, target
+    source = read_side(folder, "source.spm", vocabulary, special)
+    return source, read_side(folder, "target.spm", vocabulary, special)
 
 
 def read_side(
@@ -103,16 +100,14 @@ def read_side(
     beginning = BLANK if model.normalizer_spec.add_dummy_prefix else ""
     pieces = []
     entries = {}
-    lowest = min(scores.values())
     for entry, index in vocabulary.items():
         if entry in shared and index not in special.all:
             pieces.append((entry, scores[entry]))
             continue
         entries[entry] = index
-        if MARK.fullmatch(entry):
-            pieces.append((beginning + entry, 0.0))
-        else:
-            pieces.append((HIDDEN + entry, lowest))
+        is_mark = MARK.fullmatch(entry)
+        piece = beginning + entry if is_mark else HIDDEN + entry
+        pieces.append((piece, 0.0 if is_mark else min(scores.values())))
     backend = Backend(models.Unigram(pieces, special.unknown, False))
     backend.normalizer = build_normalizer(model.normalizer_spec)
     backend.pre_tokenizer = pre_tokenizers.Metaspace(BLANK, "never", split=False)
@@ -130,17 +125,17 @@ def read_scores(model: Any) -> dict[str, float]:
     """
     scores: dict[str, float] = {}
     for piece in model.pieces:
-        if piece.type in REFUSED:
-            raise ValueError(f"piece {piece.piece!r} is one {REFUSED[piece.type]}")
         if piece.type == NORMAL:
             scores[piece.piece] = piece.score
+    types = {piece.type for piece in model.pieces}
     trainer = model.trainer_spec
     normalizer = model.normalizer_spec
     problems = {
         "it does not say how text is prepared": not model.HasField("normalizer_spec"),
         "it is no unigram model": trainer.model_type != UNIGRAM,
         "its blanks stand behind words": trainer.treat_whitespace_as_suffix,
-        "single bytes stand for what is unknown": trainer.byte_fallback,
+        "it has pieces defined by its user": USER_DEFINED in types,
+        "it has pieces of single bytes": BYTE in types or trainer.byte_fallback,
         "its blanks are not written as ▁": not normalizer.escape_whitespaces,
         "it shows another text than it encodes": (
             model.denormalizer_spec.precompiled_charsmap

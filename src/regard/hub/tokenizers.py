@@ -12,7 +12,7 @@ from regard.data.batches import bert_input
 from regard.errors import RunError, quote
 from regard.models.published import quiet_library, require_transformers
 from regard.text import Tokenizer
-from regard.text.special import SpecialTokens
+from regard.text.kinds import SpecialTokens
 
 TEXTS = (
     "",
@@ -62,15 +62,14 @@ def publish_tokenizer(tokenizer: Tokenizer, context: int, layout: SpecialTokens)
         document["model"]["vocab"] = {name: id_ for id_, name in enumerate(names)}
     added = {id_: name for name, id_ in (entries or {}).items() if id_ < count}
     added |= dict(zip(special.all, tokenizer.pieces(special.all), strict=True))
-    empty = {"version": "1.0", "truncation": None, "padding": None}
-    backend = Backend.from_str(
-        json.dumps({**empty, "post_processor": None, **document, "added_tokens": []})
-    )
+    document |= {"version": "1.0", "truncation": None, "padding": None}
+    document.setdefault("post_processor", None)
+    backend = Backend.from_str(json.dumps(document | {"added_tokens": []}))
     backend.add_special_tokens(
         [AddedToken(added[id_], normalized=False) for id_ in sorted(added)]
     )
+    start, end = tokenizer.pieces([layout.start, layout.end])
     if layout.opens or layout.closes:
-        start, end = tokenizer.pieces([layout.start, layout.end])
         single = [*[start] * layout.opens, "$A", *[end] * layout.closes]
         pair = [*single[: 1 + layout.opens], *[end] * layout.between, "$B:1"]
         backend.post_processor = processors.TemplateProcessing(
@@ -81,11 +80,17 @@ def publish_tokenizer(tokenizer: Tokenizer, context: int, layout: SpecialTokens)
     roles = {
         "pad_token": special.pad,
         "unk_token": special.unknown,
-        **dict.fromkeys(("bos_token", "cls_token"), special.start),
-        **dict.fromkeys(("eos_token", "sep_token"), special.end),
-        **({} if special.mask is None else {"mask_token": special.mask}),
+        "bos_token": special.start,
+        "cls_token": special.start,
+        "eos_token": special.end,
+        "sep_token": special.end,
+        "mask_token": special.mask,
     }
-    named = {role: tokenizer.pieces([id_])[0] for role, id_ in roles.items()}
+    named = {
+        role: tokenizer.pieces([id_])[0]
+        for role, id_ in roles.items()
+        if id_ is not None
+    }
     return require_transformers("this run").PreTrainedTokenizerFast(
         tokenizer_object=backend, model_max_length=context, **named
     )

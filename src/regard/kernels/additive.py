@@ -7,8 +7,10 @@ import ctypes
 import math
 from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard.kernels.libraries import find, threads
 
@@ -48,13 +50,12 @@ def library() -> ctypes.CDLL | None:
     built = find("additive").library
     if built is not None:
         size = ctypes.c_int64
-        half = ctypes.c_int
-        pointer = ctypes.c_void_p
-        problem = ctypes.POINTER(_Problem)
-        exponentials = [pointer, size, size, half, pointer, pointer]
-        built.additive_exponentials.argtypes = exponentials
-        built.additive_scores.argtypes = [problem, half, pointer, pointer]
-        built.additive_gradients.argtypes = [problem, half, *(5 * [pointer])]
+        pointers = [ctypes.c_void_p] * 5
+        problem = [ctypes.POINTER(_Problem), ctypes.c_int]
+        sizes = size, size, ctypes.c_int
+        built.additive_exponentials.argtypes = [*pointers[:1], *sizes, *pointers[:2]]
+        built.additive_scores.argtypes = [*problem, *pointers[:2]]
+        built.additive_gradients.argtypes = [*problem, *pointers]
     return built
 
 
@@ -147,41 +148,33 @@ def _compute_exponentials(key: Tensor) -> Tensor:
 
 
 @torch.library.impl("regard::additive_scores", "cpu")
-def _compute_scores(
-    query: Tensor,
-    key: Tensor,
-    exponentials: Tensor,
-    energy: Tensor,
-) -> Tensor:
+def _compute_scores(query, key, exponentials, energy) -> Tensor:
     kernel = library()
     if kernel is None:
         return _score_plainly(query, key, energy)
     sides = [_pack_rows(side) for side in (query, key, exponentials, energy)]
     scores = _allocate_scores(query, key)
-    half = query.dtype == torch.bfloat16
-    problem = _describe(*sides)
-    _check(kernel.additive_scores(problem, half, scores.data_ptr(), threads()))
+    problem = _describe(*sides), query.dtype == torch.bfloat16
+    _check(kernel.additive_scores(*problem, scores.data_ptr(), threads()))
     return scores
 
 
 @torch.library.impl("regard::additive_gradients", "cpu")
-def _compute_gradients(
-    scores: Tensor,
-    query: Tensor,
-    key: Tensor,
-    exponentials: Tensor,
-    energy: Tensor,
-):
+def _compute_gradients(scores, query, key, exponentials, energy):
     kernel = library()
     if kernel is None:
-        return _differentiate_plainly(scores, query, key, energy)
+        return _differentiate_plainly(
+            scores,
+            query,
+            key,
+            energy,
+        )
     scores = scores.contiguous()
-    half = query.dtype == torch.bfloat16
     sides = [_pack_rows(side) for side in (query, key, exponentials, energy)]
     gradients = _allocate_gradients(query, key, energy)
     pointers = [tensor.data_ptr() for tensor in (scores, *gradients)]
-    problem = _describe(*sides)
-    _check(kernel.additive_gradients(problem, half, *pointers, threads()))
+    problem = _describe(*sides), query.dtype == torch.bfloat16
+    _check(kernel.additive_gradients(*problem, *pointers, threads()))
     return gradients
 
 
@@ -194,32 +187,22 @@ def _triton():
 
 @torch.library.impl("regard::additive_exponentials", "cuda")
 def _compute_exponentials_cuda(key: Tensor) -> Tensor:
-    result = _allocate_exponentials(key).zero_()
-    result[..., : key.shape[-1]] = _triton().exponentials(key)
-    return result
+    return _allocate_exponentials(key).zero_()  # the kernel reads the keys
 
 
 @torch.library.impl("regard::additive_scores", "cuda")
-def _compute_scores_cuda(
-    query: Tensor,
-    key: Tensor,
-    exponentials: Tensor,
-    energy: Tensor,
-) -> Tensor:
-    exponentials = exponentials[..., : key.shape[-1]]
-    return _triton().scores(query, key, exponentials, energy).to(query.dtype)
+def _compute_scores_cuda(query, key, exponentials, energy) -> Tensor:
+    return _triton().scores(query, key, energy).to(query.dtype)
 
 
 @torch.library.impl("regard::additive_gradients", "cuda")
-def _compute_gradients_cuda(
-    scores: Tensor,
-    query: Tensor,
-    key: Tensor,
-    exponentials: Tensor,
-    energy: Tensor,
-):
-    sides = query, key, exponentials[..., : key.shape[-1]], energy
-    of_query, of_key, of_energy = _triton().gradients(scores, *sides)
+def _compute_gradients_cuda(scores, query, key, exponentials, energy):
+    of_query, of_key, of_energy = _triton().gradients(
+        scores,
+        query,
+        key,
+        energy,
+    )
     return of_query.to(query.dtype), of_key.to(key.dtype), of_energy
 
 
@@ -259,7 +242,12 @@ def _differentiate_plainly(
     key: Tensor,
     energy: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.func.vjp(_score_plainly, query, key, energy)[1](scores)
+    return torch.func.vjp(
+        _score_plainly,
+        query,
+        key,
+        energy,
+    )[1](scores)
 
 
 def _allocate_exponentials(key: Tensor) -> Tensor:
@@ -276,27 +264,15 @@ def _allocate_gradients(*sides: Tensor) -> tuple[Tensor, ...]:
 
 
 torch.library.register_fake("regard::additive_exponentials", _allocate_exponentials)
-
-
-@torch.library.register_fake("regard::additive_scores")
-def _fake_scores(
-    query: Tensor,
-    key: Tensor,
-    exponentials: Tensor,
-    energy: Tensor,
-) -> Tensor:
-    return _allocate_scores(query, key)
-
-
-@torch.library.register_fake("regard::additive_gradients")
-def _fake_gradients(
-    scores: Tensor,
-    query: Tensor,
-    key: Tensor,
-    exponentials: Tensor,
-    energy: Tensor,
-):
-    return _allocate_gradients(query, key, energy)
+torch.library.register_fake(
+    "regard::additive_scores", lambda query, key, *_: _allocate_scores(query, key)
+)
+torch.library.register_fake(
+    "regard::additive_gradients",
+    lambda scores, query, key, exponentials, energy: _allocate_gradients(
+        query, key, energy
+    ),
+)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -310,7 +286,12 @@ def _backward(ctx, scores):
 
 def _backward_twice(ctx, query, key, energy):
     scores, *sides, _, gradient = ctx.saved_tensors
-    pull = torch.func.vjp(_differentiate_plainly, scores, *sides, gradient)[1]
+    pull = torch.func.vjp(
+        _differentiate_plainly,
+        scores,
+        *sides,
+        gradient,
+    )[1]
     of_scores, of_query, of_key, of_energy = pull((query, key, energy))
     return of_scores, of_query, of_key, None, of_energy
 
@@ -321,3 +302,44 @@ torch.library.register_autograd(
 torch.library.register_autograd(
     "regard::additive_gradients", _backward_twice, setup_context=_save
 )
+
+
+LEVELS = 256  # values of one random byte
+
+
+def dropout(states: Tensor, rate: float) -> Tensor:
+    """Set each number to zero with probability `rate` and scale up the others.
+
+    On a CPU, PyTorch's generator draws one number at a time, which takes a tenth of a
+    training step. Here it only seeds a generator that fills bytes, so the result is
+    still a function of torch's random state. The rate is rounded to 256ths, 255 at
+    most, and the scale is that of the rounded rate.
+    """
+    if states.device.type != "cpu":
+        return functional.dropout(states, rate)
+    closed = min(round(rate * LEVELS), LEVELS - 1)
+    if torch.compiler.is_compiling():
+        return states * _FACTORS(states.detach(), closed)
+    return states * _factors(states, closed)  # faster than calling the operator
+
+
+def _factors(states: Tensor, closed: int) -> Tensor:
+    """Return the factor of each state: 0 in `closed` of 256 cases."""
+    seed = int(torch.randint(2**62, ()))
+    count = states.numel()
+    words = np.random.SFC64(seed).random_raw(-(-count // 8))
+    noise = torch.from_numpy(words.view(np.uint8)[:count])
+    is_open = noise.view(states.shape) >= closed
+    return is_open.to(states.dtype).mul_(LEVELS / (LEVELS - closed))
+
+
+torch.library.define(
+    "regard::dropout_factors",
+    "(Tensor states, int closed) -> Tensor",
+    tags=(torch.Tag.nondeterministic_seeded,),
+)
+torch.library.impl("regard::dropout_factors", "cpu", _factors)
+torch.library.register_fake(
+    "regard::dropout_factors", lambda states, closed: torch.empty_like(states)
+)
+_FACTORS = torch.ops.regard.dropout_factors.default

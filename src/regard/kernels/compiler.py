@@ -35,9 +35,24 @@ class Instructions(NamedTuple):
     flags: tuple[str, ...]
 
 
-AVX512 = Instructions("avx512", "AVX-512", "x86_64", ("-mavx512f", "-mfma"))
-AVX2 = Instructions("avx2", "AVX2", "x86_64", ("-mavx2", "-mfma"))
-NEON = Instructions("neon", "NEON", "aarch64", ())
+AVX512 = Instructions(
+    "avx512",
+    "AVX-512",
+    "x86_64",
+    ("-mavx512f", "-mfma"),
+)
+AVX2 = Instructions(
+    "avx2",
+    "AVX2",
+    "x86_64",
+    ("-mavx2", "-mfma"),
+)
+NEON = Instructions(
+    "neon",
+    "NEON",
+    "aarch64",
+    (),
+)
 INSTRUCTIONS = (AVX512, AVX2, NEON)
 
 
@@ -51,21 +66,31 @@ def compiler() -> str | None:
     return shutil.which(os.environ.get("CXX", "c++"))
 
 
-def supported_instructions(program: str) -> tuple[Instructions, ...]:
+def find_instructions(program: str) -> tuple[Instructions, ...]:
     """Return the instructions that a compiler, perhaps a cross compiler, compiles for.
 
     None if its C library is not glibc. Raises OSError or SubprocessError.
     """
-    command = [program, "-dumpmachine"]
-    done = subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=LONGEST
-    )
-    machine, _, system = done.stdout.strip().partition("-")
+    machine, _, system = _run(program, "-dumpmachine").strip().partition("-")
     return tuple(
         instructions
         for instructions in INSTRUCTIONS
         if instructions.machine == machine and system.endswith("linux-gnu")
     )
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        lines.append(f"{command[0]} ended with exit code {done.returncode}")
+        raise OSError(lines[0])
+    return done.stdout
 
 
 def names() -> list[str]:
@@ -85,16 +110,14 @@ def compile_library(
     """
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         built = Path(folder) / path.name
-        command = [
+        source = SOURCES / f"{name}.cpp"
+        _run(
             program,
             *FLAGS,
             *instructions.flags,
-            str(SOURCES / f"{name}.cpp"),
+            str(source),
             "-o",
             str(built),
-        ]
-        subprocess.run(
-            command, check=True, capture_output=True, text=True, timeout=LONGEST
         )
         with built.open("r+b") as file:
             file.write(hashlib.sha256(file.read()).digest())

@@ -57,29 +57,19 @@ def cross_entropy(
         The sum, and the loss of each row without a gradient, `(row,)`.
     """
     device = features.device.type
-    products = (
-        torch.get_autocast_dtype(device)
-        if torch.is_autocast_enabled(device)
-        else weight.dtype
-    )
+    dtype = weight.dtype
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    features = features.to(weight.dtype)
     with torch.autocast(device, enabled=False):
         return _CrossEntropy.apply(
-            features.to(weight.dtype), weight, bias, targets, smoothing, products
+            features,
+            weight,
+            bias,
+            targets,
+            smoothing,
+            dtype,
         )
-
-
-def cross_entropy_reference(
-    features: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    targets: Tensor,
-    smoothing: float = 0.0,
-) -> Tensor:
-    """Compute the reference, which stores all logits."""
-    logits = functional.linear(features, weight, bias)
-    return functional.cross_entropy(
-        logits, targets, label_smoothing=smoothing, reduction="sum"
-    )
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -88,10 +78,8 @@ class _CrossEntropy(torch.autograd.Function):
         count, width = features.shape
         # The bias is the weight of one more feature, the constant 1.
         ones = features.new_ones(count, 1)
-        inputs = torch.cat([features, ones], 1)
-        inputs = _pad(inputs, ROWS, products)
-        table = torch.cat([weight, bias[:, None]], 1)
-        table = _pad(table, 1, products)
+        inputs = _pad(torch.cat([features, ones], 1), ROWS, products)
+        table = _pad(torch.cat([weight, bias[:, None]], 1), 1, products)
         losses, grad_inputs, grad_table = _chunks(
             inputs, table, targets, smoothing, weight.dtype
         )
@@ -109,16 +97,8 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, *grads):  # pyright: ignore[reportIncompatibleMethodOverride]  # the decorator hides parameter names
-        grad_features, grad_weight, grad_bias = ctx.saved_tensors
-        grad, _ = grads
-        return (
-            grad * grad_features,
-            grad * grad_weight,
-            grad * grad_bias,
-            None,
-            None,
-            None,
-        )
+        gradients = [grads[0] * gradient for gradient in ctx.saved_tensors]
+        return *gradients, None, None, None
 
 
 def _pad(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
@@ -195,8 +175,7 @@ def estimate_cross_entropy(
     correction = expected.log().to(bias)
     sampled = sampled.to(targets.device)
     logits = functional.linear(features, weight[sampled], bias[sampled])
-    sampled_logits = to_float32(logits) - correction
     is_target = sampled == targets[:, None]
-    sampled_logits = sampled_logits.masked_fill(is_target, -torch.inf)
-    logits = torch.cat([target_logits[:, None], sampled_logits], 1)
+    logits = (to_float32(logits) - correction).masked_fill(is_target, -torch.inf)
+    logits = torch.cat([target_logits[:, None], logits], 1)
     return logits.logsumexp(1) - target_logits

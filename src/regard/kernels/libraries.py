@@ -64,10 +64,8 @@ def compiles() -> bool:
     As `REGARD_COMPILE` says, 0 or 1, else only in a source tree, where they may have
     changed.
     """
-    stated = os.environ.get(VARIABLE, "")
-    if stated not in ("", "0", "1"):
-        log.warning("%s=%s has no effect: expected 0 or 1", VARIABLE, stated)
-    elif stated:
+    stated = os.environ.get(VARIABLE)
+    if stated:
         return stated == "1"
     return (compiler.SOURCES.parents[2] / "pyproject.toml").is_file()
 
@@ -85,20 +83,15 @@ def find(name: str) -> Kernel:
         return Kernel(None, "this processor has neither AVX2 nor NEON")
     try:
         threads()
-        return (
-            _load_compiled(name, instructions)
-            if compiles()
-            else _load_shipped(name, instructions)
-        )
+        load = _load_compiled if compiles() else _load_shipped
+        return load(name, instructions)
     except (OSError, AttributeError, subprocess.SubprocessError) as error:
-        reason = _reason(error)
-        _warn(reason)
-        return Kernel(None, f"the kernel cannot be used: {reason}")
+        _warn(str(error))
+        return Kernel(None, f"the kernel cannot be used: {error}")
 
 
-@cache
+@cache  # a reason is logged once, for all kernels
 def _warn(reason: str) -> None:
-    """Log a reason once, for all kernels."""
     log.warning("kernels cannot be used, so this is slower: %s", reason)
 
 
@@ -108,37 +101,36 @@ def _load_shipped(name: str, instructions: Instructions) -> Kernel:
     It is as trustworthy as the Python files beside it.
     """
     path = compiler.SOURCES / f"{name}-{instructions.name}.so"
+    kernel = f"kernel for {instructions.title}"
     if not path.exists():
         remedy = f"{VARIABLE}=1 has a C++ compiler make it at its first use"
-        return Kernel(
-            None,
-            f"this installation carries no kernel for {instructions.title}; {remedy}",
-        )
+        return Kernel(None, f"this installation carries no {kernel}; {remedy}")
     if not is_whole(path):
         raise OSError(f"{path} is damaged; install regard again")
-    return Kernel(
-        _open(path), f"a kernel for {instructions.title} that this installation carries"
-    )
+    library = ctypes.CDLL(str(path))
+    return Kernel(library, f"a {kernel} that this installation carries")
 
 
 def _load_compiled(name: str, instructions: Instructions) -> Kernel:
     """Load the library from the cache folder; compile it if it is missing or damaged."""
-    path = (
-        cache_folder() / f"{name}-{instructions.name}-{_digest(name, instructions)}.so"
-    )
+    digest = _digest(name, instructions)
+    path = cache_folder() / f"{name}-{instructions.name}-{digest}.so"
     if path.is_file() and path.lstat().st_uid != os.getuid():
         raise PermissionError(f"{path} is somebody else's; remove it")
     if not is_whole(path):
         program = compiler.compiler()
-        if program is None and not (os.environ.get("CXX") or os.environ.get(VARIABLE)):
-            return Kernel(None, NO_COMPILER)
-        if program is None:
+        if program is None and (os.environ.get("CXX") or os.environ.get(VARIABLE)):
             raise OSError(NO_COMPILER)
-        compiler.compile_library(program, name, instructions, path)
-    return Kernel(
-        _open(path),
-        f"a kernel for {instructions.title} that was compiled on this machine",
-    )
+        if program is None:
+            return Kernel(None, NO_COMPILER)
+        compiler.compile_library(
+            program,
+            name,
+            instructions,
+            path,
+        )
+    description = f"a kernel for {instructions.title} that was compiled on this machine"
+    return Kernel(ctypes.CDLL(str(path)), description)
 
 
 def is_whole(path: Path) -> bool:
@@ -152,15 +144,6 @@ def is_whole(path: Path) -> bool:
     return hashlib.sha256(content[:-DIGEST]).digest() == content[-DIGEST:]
 
 
-def _open(path: Path) -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError as error:
-        raise OSError(
-            f"{path} was not made for this machine ({str(error).removeprefix(f'{path}: ')})"
-        ) from None
-
-
 def cache_folder() -> Path:
     """Return the folder of libraries that were compiled here, made if missing.
 
@@ -169,29 +152,20 @@ def cache_folder() -> Path:
     are executed.
     """
     try:
-        folder = (
-            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-            / "regard"
-            / "kernels"
-        )
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = cache / "regard" / "kernels"
     except RuntimeError:  # neither HOME nor an entry for the user
         folder = Path(tempfile.gettempdir()) / f"regard-{os.getuid()}"
+    advice = "set XDG_CACHE_HOME to a folder of your own"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise OSError(
-            f"{error.strerror}: {folder}; set XDG_CACHE_HOME to a folder that you can write to"
-        ) from None
+        raise OSError(f"{error.strerror}: {folder}; {advice}") from None
     status = folder.lstat()
-    if (
-        not stat.S_ISDIR(status.st_mode)
-        or status.st_uid != os.getuid()
-        or status.st_mode & 0o022
-    ):
-        raise PermissionError(
-            f"{folder}: others can write to it; set XDG_CACHE_HOME to a folder of your own"
-        )
+    is_shared = status.st_uid != os.getuid() or status.st_mode & 0o022
+    if is_shared or not stat.S_ISDIR(status.st_mode):
+        raise PermissionError(f"{folder}: others can write to it; {advice}")
     return folder
 
 
@@ -202,25 +176,9 @@ def _digest(name: str, instructions: Instructions) -> str:
     """
     files = compiler.SOURCES / f"{name}.cpp", *sorted(compiler.SOURCES.glob("*.h"))
     sources = [file.read_bytes() for file in files]
-    identity = (
-        sources,
-        compiler.FLAGS,
-        instructions,
-        platform.machine(),
-        platform.libc_ver(),
-    )
+    machine = platform.machine(), platform.libc_ver()
+    identity = sources, compiler.FLAGS, instructions, machine
     return hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, subprocess.CalledProcessError):
-        lines = error.stderr.strip().splitlines()
-        return (
-            lines[0]
-            if lines
-            else f"{error.cmd[0]} ended with exit code {error.returncode}"
-        )
-    return str(error)
 
 
 @cache

@@ -46,8 +46,18 @@ def rotate_pairs(states: Tensor, cos_sin: Tensor, first: int = 0) -> Tensor:
     if not can_use_kernel(states, cos_sin):
         return rotate_plainly(states, cos_sin, first)
     if torch.is_grad_enabled() and states.requires_grad:
-        return _Rotate.apply(states, cos_sin, first, 1.0)
-    return _rotate(states, cos_sin, first, 1.0)
+        return _Rotate.apply(
+            states,
+            cos_sin,
+            first,
+            1.0,
+        )
+    return _rotate(
+        states,
+        cos_sin,
+        first,
+        1.0,
+    )
 
 
 def rotate_plainly(states: Tensor, cos_sin: Tensor, first: int = 0) -> Tensor:
@@ -57,15 +67,13 @@ def rotate_plainly(states: Tensor, cos_sin: Tensor, first: int = 0) -> Tensor:
     """
     positions, width = states.shape[-2:]
     cos, sin = cos_sin[..., first : first + positions, :].to(states.dtype)
-    swapped = states.roll(width // 2, -1)
-    return (states * cos).addcmul_(swapped, sin)
+    return (states * cos).addcmul_(states.roll(width // 2, -1), sin)
 
 
 def can_use_kernel(states: Tensor, cos_sin: Tensor) -> bool:
     """Return whether the kernel is there and supports these states."""
-    if states.dtype not in DTYPES or states.dtype != cos_sin.dtype:
-        return False
-    if not dispatcher_is_idle(states) or states.ndim > 4:
+    is_known = states.dtype == cos_sin.dtype and states.dtype in DTYPES
+    if not is_known or states.ndim > 4 or not dispatcher_is_idle(states):
         return False
     by_row = cos_sin.ndim == 5 and cos_sin.shape[2] == 1 and states.ndim == 4
     return (cos_sin.ndim == 3 or by_row) and library() is not None
@@ -75,7 +83,12 @@ def _rotate(states: Tensor, cos_sin: Tensor, first: int, sign: float) -> Tensor:
     kernel = library()
     assert kernel is not None
     if states.ndim < 4:
-        return _rotate(states[None], cos_sin, first, sign)[0]
+        return _rotate(
+            states[None],
+            cos_sin,
+            first,
+            sign,
+        )[0]
     if states.stride(-1) != 1:
         states = states.contiguous()
     result = torch.empty_like(states)
@@ -94,7 +107,12 @@ def _rotate(states: Tensor, cos_sin: Tensor, first: int, sign: float) -> Tensor:
         cos_sin.stride(1) if by_row else 0,
     )
     half = states.dtype == torch.bfloat16
-    if kernel.rotary_turn(problem, sign, half, threads()):
+    if kernel.rotary_turn(
+        problem,
+        sign,
+        half,
+        threads(),
+    ):
         raise RuntimeError("the kernel of rotations failed; report it")
     return result
 
@@ -107,10 +125,20 @@ class _Rotate(torch.autograd.Function):
         ctx.save_for_backward(cos_sin)
         ctx.first = first
         ctx.sign = sign
-        return _rotate(states, cos_sin, first, sign)
+        return _rotate(
+            states,
+            cos_sin,
+            first,
+            sign,
+        )
 
     @staticmethod
     def backward(ctx, *gradients: Tensor):
         (cos_sin,) = ctx.saved_tensors
-        gradient = _Rotate.apply(*gradients, cos_sin, ctx.first, -ctx.sign)
+        gradient = _Rotate.apply(
+            *gradients,
+            cos_sin,
+            ctx.first,
+            -ctx.sign,
+        )
         return gradient, None, None, None

@@ -60,41 +60,30 @@ def attend_windows(
     inside = (positions >= 0) & (positions < keys)
     mask = _near(size, before + after, query.device) & inside[:, None]
     if allowed is not None:
-        columns = pad(allowed[..., 0, :], padding)
-        columns = columns.unfold(-1, span, size)
+        columns = pad(allowed[..., 0, :], padding).unfold(-1, span, size)
         mask = mask & columns[..., None, :]
     query_blocks = pad(query, (0, 0, 0, blocks * size - queries))
-    query_blocks = query_blocks.unflatten(-2, (blocks, size))
-    key_blocks = pad(key, (0, 0, *padding))
-    key_blocks = key_blocks.unfold(-2, span, size).mT
-    value_blocks = pad(value, (0, 0, *padding))
-    value_blocks = value_blocks.unfold(-2, span, size).mT
+    sides = [
+        pad(side, (0, 0, *padding)).unfold(-2, span, size) for side in (key, value)
+    ]
+    inputs = query_blocks.unflatten(-2, (blocks, size)), sides[0].mT, sides[1].mT
     # blocks take the place of heads, which PyTorch's kernel needs as the second axis
     batch = query.shape[:-2]
     if mask.ndim > 3:
-        mask = mask.expand(*batch, *mask.shape[-3:])
-        mask = mask.flatten(0, -4)
-    context = scaled_dot_product_attention(
-        _join_batch(query_blocks),
-        _join_batch(key_blocks),
-        _join_batch(value_blocks),
-        attn_mask=mask,
-        scale=scale,
-    )
+        mask = mask.expand(*batch, *mask.shape[-3:]).flatten(0, -4)
+    inputs = map(_join_batch, inputs)
+    context = scaled_dot_product_attention(*inputs, attn_mask=mask, scale=scale)
     context = context.reshape(*batch, blocks * size, value.shape[-1])
     return context[..., :queries, :]
 
 
 def _near(size: int, reach: int, device: torch.device) -> Tensor:
     """Return which keys of a block each of its `size` queries may read."""
-    rows = torch.arange(size, device=device)
     columns = torch.arange(size + reach, device=device)
-    distances = columns - rows[:, None]
+    distances = columns - columns[:size, None]
     return (distances >= 0) & (distances <= reach)
 
 
 def _join_batch(blocks: Tensor) -> Tensor:
     """Return blocks with one batch axis in front."""
-    if blocks.ndim == 3:
-        return blocks[None]
-    return blocks.flatten(0, -4)
+    return blocks[None] if blocks.ndim == 3 else blocks.flatten(0, -4)

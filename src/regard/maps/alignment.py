@@ -9,6 +9,8 @@ from jaxtyping import Float
 
 Matrix = Float[np.ndarray, "target source"]
 LayerMaps = Float[np.ndarray, "layer head target source"]
+Labels = tuple[str, ...]
+Indices = tuple[int, ...]
 MAX_COLUMNS = 30
 """The maximum of source positions of a shortened map, without the columns of gaps."""
 OMITTED = "…"
@@ -36,16 +38,12 @@ def freeze(
         ValueError: They have another shape, or one is negative or not finite.
     """
     copy = np.array(weights, dtype=dtype)
-    fits = copy.ndim == len(shape)
-    for size, actual in zip(shape, copy.shape, strict=False):
-        if not isinstance(size, str) and size != actual:
-            fits = False
-    if not fits:
+    sizes = zip(shape, copy.shape, strict=False)
+    fits = all(isinstance(size, str) or size == actual for size, actual in sizes)
+    if not fits or copy.ndim != len(shape):
         expected = ", ".join(map(str, shape))
         raise ValueError(f"{name} have shape {copy.shape}; expected ({expected})")
-    is_valid = np.isfinite(copy)
-    if not signed:
-        is_valid &= copy >= 0
+    is_valid = np.isfinite(copy) & (signed | (copy >= 0))
     if not is_valid.all():
         place = tuple(np.argwhere(~is_valid)[0].tolist())
         expected = "finite" if signed else "finite and not negative"
@@ -56,18 +54,13 @@ def freeze(
     return copy
 
 
-def check_labels(side: str, labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the labels as a tuple.
+class Weighted:
+    """A base of weights that are shown without their numbers."""
 
-    Raises:
-        TypeError: They are one string.
-    """
-    if isinstance(labels, str):
-        raise TypeError(
-            f"{side} labels are one string; expected a sequence of strings, one per "
-            "piece"
-        )
-    return tuple(labels)
+    weights: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} with weights of shape {self.weights.shape}>"
 
 
 def set_fields(item: object, **values: Any) -> None:
@@ -77,7 +70,7 @@ def set_fields(item: object, **values: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Alignment:
+class Alignment(Weighted):
     """Attention weights of one sentence pair (Bahdanau, Cho, Bengio 2015, figure 3).
 
     Attributes:
@@ -90,26 +83,25 @@ class Alignment:
     Raises:
         ValueError: A wrong shape or number of labels, or a weight that is negative or
             not finite.
-        TypeError: Labels that are one string.
     """
 
     weights: np.ndarray
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        targets, sources = self.weights.shape
-        return f"<Alignment: {targets} target x {sources} source labels>"
+    source: Labels
+    target: Labels
 
     def __post_init__(self) -> None:
-        source = check_labels("source", self.source)
-        target = check_labels("target", self.target)
+        source, target = tuple(self.source), tuple(self.target)
         weights = freeze("weights", self.weights, (len(target), len(source)))
-        set_fields(self, weights=weights, source=source, target=target)
+        set_fields(
+            self,
+            weights=weights,
+            source=source,
+            target=target,
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DocumentWeights:
+class DocumentWeights(Weighted):
     """Weights of a document's sentences and of their words (Yang 2016, figures 5, 6).
 
     Attributes:
@@ -121,12 +113,9 @@ class DocumentWeights:
         ValueError: Counts that do not fit, or a weight that is negative or not finite.
     """
 
-    sentences: tuple[tuple[str, ...], ...]
+    sentences: tuple[Labels, ...]
     weights: np.ndarray
     words: tuple[np.ndarray, ...]
-
-    def __repr__(self) -> str:
-        return f"<DocumentWeights: {len(self.sentences)} sentences>"
 
     def __post_init__(self) -> None:
         words = []
@@ -137,7 +126,7 @@ class DocumentWeights:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TextWeights:
+class TextWeights(Weighted):
     """How much each part of one or several texts counts for one output.
 
     Attributes:
@@ -154,19 +143,21 @@ class TextWeights:
         ValueError: Counts that do not fit, or a weight that is not finite.
     """
 
-    labels: tuple[str, ...]
+    labels: Labels
     weights: np.ndarray
     name: str
-    texts: tuple[int, ...]
+    texts: Indices
     glued: tuple[bool, ...]
     averaged: bool = False
     framed: frozenset[int] = frozenset()
 
-    def __repr__(self) -> str:
-        return f"<TextWeights for {self.name!r}: {len(self.labels)} parts>"
-
     def __post_init__(self) -> None:
-        weights = freeze("weights", self.weights, (len(self.labels),), signed=True)
+        weights = freeze(
+            "weights",
+            self.weights,
+            (len(self.labels),),
+            signed=True,
+        )
         set_fields(self, weights=weights)
 
     @property
@@ -177,25 +168,19 @@ class TextWeights:
 
 def stack_texts(items: Sequence[TextWeights]) -> TextWeights:
     """Join at least one text to one, with the name of the first."""
-    labels: list[str] = []
-    texts: list[int] = []
-    glued: list[bool] = []
-    framed: set[int] = set()
-    for item in items:
-        framed |= {len(labels) + part for part in item.framed}
-        labels += item.labels
-        glued += item.glued
-        following = texts[-1] + 1 if texts else 0
-        texts += [following + text for text in item.texts]
-    return TextWeights(
-        tuple(labels),
-        np.concatenate([item.weights for item in items]),
-        items[0].name,
-        tuple(texts),
-        tuple(glued),
-        any(item.averaged for item in items),
-        frozenset(framed),
-    )
+    result = items[0]
+    for item in items[1:]:
+        count, following = len(result.labels), max(result.texts, default=-1) + 1
+        result = TextWeights(
+            result.labels + item.labels,
+            np.concatenate([result.weights, item.weights]),
+            result.name,
+            result.texts + tuple(following + text for text in item.texts),
+            result.glued + item.glued,
+            result.averaged or item.averaged,
+            result.framed | {count + part for part in item.framed},
+        )
+    return result
 
 
 class Words(NamedTuple):
@@ -206,8 +191,8 @@ class Words(NamedTuple):
         indices: The word of each piece, counted from 0.
     """
 
-    labels: tuple[str, ...]
-    indices: tuple[int, ...]
+    labels: Labels
+    indices: Indices
 
 
 def join_words(
@@ -236,16 +221,11 @@ def join_words(
 def _membership(side: str, words: Sequence[int], pieces: int) -> np.ndarray:
     """Return (pieces, words), 1.0 where a piece belongs to a word."""
     indices = np.array(words, dtype=np.int64)
-    if len(words) != pieces:
+    count = len(set(words))
+    if len(words) != pieces or set(words) != set(range(count)):
         raise ValueError(
-            f"{len(words)} {side} word indices for {pieces} {side} pieces; expected one "
-            "per piece"
-        )
-    used = np.unique(indices)
-    count = len(used)
-    if used.tolist() != list(range(count)):
-        raise ValueError(
-            f"the {side} words are {words}; expected every index from 0 to {count - 1}"
+            f"the {side} words are {words} for {pieces} pieces; expected one each, and "
+            f"every index from 0 to {count - 1}"
         )
     return np.eye(count)[indices]
 
@@ -266,7 +246,7 @@ class ShortenedAlignment(NamedTuple):
     """
 
     alignment: Alignment
-    gaps: tuple[int, ...]
+    gaps: Indices
     note: str
 
 
@@ -276,28 +256,20 @@ def select_strongest(
     """Select the source positions with the largest weights, and their neighbors."""
     weights = alignment.weights
     sources = weights.shape[1]
-    greatest = weights.max(0, initial=0.0)
-    strongest = np.argsort(-greatest, kind="stable")[: count // 3]
-    selected = set()
-    for index in strongest.tolist():
-        selected.update((index - 1, index, index + 1))
-    selected.intersection_update(range(sources))
-    columns = []
-    labels = []
-    gaps = []
-    last = -1
-    for index in [*sorted(selected), sources]:
+    strongest = np.argsort(-weights.max(0, initial=0.0), kind="stable")[: count // 3]
+    selected = np.unique([strongest - 1, strongest, strongest + 1])
+    selected = selected[(selected >= 0) & (selected < sources)].tolist()
+    labels, gaps, last = [], [], -1
+    for index in (*selected, sources):
         if index > last + 1:
             gaps.append(len(labels))
             labels.append(OMITTED)
-            columns.append(np.zeros(len(weights)))
-        if index in selected:
-            labels.append(alignment.source[index])
-            columns.append(weights[:, index])
+        labels += alignment.source[index : index + 1]
         last = index
-    shortened = np.stack(columns, 1) if columns else weights
-    share = shortened.sum() / (weights.sum() or 1.0)
-    omitted = 100 * (1 - share)
+    shortened = np.insert(
+        weights[:, selected], np.subtract(gaps, range(len(gaps))).astype(int), 0.0, 1
+    )
+    omitted = 100 * (1 - shortened.sum() / (weights.sum() or 1.0))
     note = (
         f"{len(selected)} of {sources} source tokens, those with most weight and their "
         f"neighbors; {OMITTED} stands for others, which have {omitted:.0f} % of the weight"

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from einops import rearrange
 from jaxtyping import Float
 
 from regard.maps.alignment import Alignment, Matrix, Words, join_words
 from regard.maps.lookups import Lookups
-from regard.maps.reductions import Greatest, average_maps, select_maps
+from regard.maps.reductions import Greatest, Numbers, average_maps, select_maps
 
 COLUMNS = ("layer", "head", "query", "query_token", "key", "key_token", "weight")
 """The columns of `GreatestWeights.rows`."""
@@ -33,11 +32,8 @@ class Side:
         """Put `count` pieces of this label in front, each a word; none below 1."""
         count = max(0, count)
         labels = (label,) * count
-        indices = list(range(count))
-        for index in self.words.indices:
-            indices.append(count + index)
-        words = Words(labels + self.words.labels, tuple(indices))
-        return Side(labels + self.pieces, words)
+        indices = *range(count), *(count + index for index in self.words.indices)
+        return Side(labels + self.pieces, Words(labels + self.words.labels, indices))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,21 +61,14 @@ class HeadMaps:
         Names have the form of `--map`: `layer 0, head 0`. Without words, each label is
         a word.
         """
-        layers, heads = lookups.weights.shape[:2]
-        names = []
-        for layer in range(layers):
-            names += [f"layer {layer}, head {head}" for head in range(heads)]
         weights = lookups.weights.astype(np.float64)
+        layers, heads, *sides = weights.shape
         if lookups.amounts:
-            totals = weights.sum(-1, keepdims=True)
-            mean = totals.mean((0, 1), keepdims=True)
+            mean = weights.sum(-1, keepdims=True).mean((0, 1), keepdims=True)
             weights = weights / np.where(mean > 0, mean, 1.0)
-        weights = rearrange(
-            weights,
-            "layer head target source -> (layer head) target source",
-        )
+        names = [f"layer {n // heads}, head {n % heads}" for n in range(layers * heads)]
         return cls(
-            weights,
+            weights.reshape(layers * heads, *sides),
             Side.of(lookups.source, lookups.source_words),
             Side.of(lookups.target, lookups.target_words),
             tuple(names),
@@ -93,10 +82,9 @@ class HeadMaps:
 
     def by_layer(self) -> list[Float[np.ndarray, "_head target source"]]:
         """Return the maps of each layer."""
-        ends = np.cumsum(self.layers)
-        return np.split(self.weights, ends[:-1])
+        return np.split(self.weights, np.cumsum(self.layers)[:-1])
 
-    def mean(self, numbers: Sequence[int] | None = None) -> Alignment:
+    def mean(self, numbers: Numbers = None) -> Alignment:
         """Average all maps, or those with these numbers.
 
         Raises:
@@ -113,7 +101,12 @@ class HeadMaps:
         """
         weights = select_maps(self.weights, numbers)
         names = tuple(self.names[number] for number in numbers)
-        return replace(self, weights=weights, names=names, layers=(len(names),))
+        return replace(
+            self,
+            weights=weights,
+            names=names,
+            layers=(len(names),),
+        )
 
     def with_maps(self, maps: Mapping[str, Matrix]) -> "HeadMaps":
         """Return other maps of the same pieces, by name, as one layer.
@@ -170,7 +163,7 @@ class GreatestWeights:
             Greatest(self.count)  # which checks it
 
     def rows(
-        self, maps: Sequence[int] | None = None
+        self, maps: Numbers = None
     ) -> Iterator[tuple[int, int, int, str, int, str, float]]:
         """Yield the values of `COLUMNS` of each weight but 0.
 
@@ -182,30 +175,16 @@ class GreatestWeights:
         Raises:
             InputError: There is no map of a number.
         """
-        source = self.lookups.source
-        target = self.lookups.target
-        heads = self.lookups.weights.shape[1]
-        weights = rearrange(
-            self.lookups.weights,
-            "layer head query key -> (layer head) query key",
-        )
-        numbers = range(len(weights)) if maps is None else maps
-        selected = select_maps(weights, numbers)
-        for number, rows in zip(numbers, selected, strict=True):
-            layer, head = divmod(number, heads)
+        source, target = self.lookups.source, self.lookups.target
+        layers, heads, *sides = self.lookups.weights.shape
+        weights = self.lookups.weights.reshape(layers * heads, *sides)
+        numbers = range(layers * heads) if maps is None else maps
+        for number, rows in zip(numbers, select_maps(weights, numbers), strict=True):
+            place = divmod(number, heads)
             for query, row in enumerate(rows):
                 keys = np.arange(len(row))
                 if self.count is not None:
-                    order = np.argsort(-np.abs(row), kind="stable")
-                    keys = order[: self.count]
-                for key in keys.tolist():
-                    if row[key]:
-                        yield (
-                            layer,
-                            head,
-                            query,
-                            target[query],
-                            key,
-                            source[key],
-                            float(row[key]),
-                        )
+                    keys = np.argsort(-np.abs(row), kind="stable")[: self.count]
+                for key in keys[row[keys] != 0].tolist():
+                    weight = float(row[key])
+                    yield (*place, query, target[query], key, source[key], weight)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from jaxtyping import Float
@@ -31,11 +32,8 @@ def link_strongest(weights: Matrix) -> Links:
 
     A word without weight has no link.
     """
-    links = set()
-    for word, row in enumerate(weights):
-        if row.any():
-            links.add((int(row.argmax()), word))
-    return frozenset(links)
+    rows = enumerate(weights)
+    return frozenset((int(row.argmax()), word) for word, row in rows if row.any())
 
 
 def transpose_links(links: Links) -> Links:
@@ -52,9 +50,8 @@ def agreement(
     Liang 2006, Alignment by agreement: the posteriors of both directions are
     multiplied.
     """
-    product = forward * backward.T
-    columns = transpose_links(link_strongest(product.T))
-    return link_strongest(product) & columns
+    products = forward * backward.T
+    return link_strongest(products) & transpose_links(link_strongest(products.T))
 
 
 def grow_diag_final_and(forward: Links, backward: Links) -> Links:
@@ -71,10 +68,9 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
     targets = {target for _, target in links}
 
     def join(link: Link) -> None:
-        source, target = link
         links.add(link)
-        sources.add(source)
-        targets.add(target)
+        sources.add(link[0])
+        targets.add(link[1])
 
     waiting = sorted((forward | backward) - links)
     grown = True
@@ -82,9 +78,9 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
         grown = False
         for link in waiting:
             source, target = link
-            if source in sources and target in targets:
-                continue
-            if not _neighbors(link).isdisjoint(links):
+            is_free = source not in sources or target not in targets
+            ranges = range(source - 1, source + 2), range(target - 1, target + 2)
+            if is_free and not links.isdisjoint(product(*ranges)):
                 join(link)
                 grown = True
         waiting = [link for link in waiting if link not in links]
@@ -93,17 +89,6 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
         if source not in sources and target not in targets:
             join(link)
     return frozenset(links)
-
-
-def _neighbors(link: Link) -> Links:
-    """Return the eight links around one."""
-    source, target = link
-    neighbors = set()
-    for row in (source - 1, source, source + 1):
-        for column in (target - 1, target, target + 1):
-            neighbors.add((row, column))
-    neighbors.remove(link)
-    return frozenset(neighbors)
 
 
 @dataclass(frozen=True)
@@ -148,10 +133,7 @@ def score_maps(
     maps: Sequence[Float[np.ndarray, "map _target _source"]], gold: Sequence[Gold]
 ) -> list[float]:
     """Return the alignment error rate of each map's strongest links."""
-    if not maps:
-        return []
     errors = []
-    for number in range(len(maps[0])):
-        links = [link_strongest(sentence[number]) for sentence in maps]
-        errors.append(score_links(links, gold).aer)
+    for sentences in zip(*maps, strict=True):
+        errors.append(score_links(list(map(link_strongest, sentences)), gold).aer)
     return errors

@@ -1,27 +1,131 @@
 """Attention of one sequence to another in every layer and head, and further maps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-from einops import rearrange
-from jaxtyping import Float, UInt8
+import torch
+from jaxtyping import Bool, Float, UInt8
 
 from regard.maps.alignment import (
     Alignment,
     DocumentWeights,
+    Indices,
+    Labels,
+    LayerMaps,
     TextWeights,
+    Weighted,
     Words,
-    check_labels,
     freeze,
     set_fields,
 )
-from regard.maps.breakdown import Breakdown
-from regard.maps.reductions import average_maps, shares
+from regard.maps.reductions import Numbers, average_maps, shares
 
-Labels = tuple[str, ...]
+ROUNDING = 1e-3
+"""Tolerance between weights and the softmax of their scores."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Breakdown:
+    """The scores and values behind the weights of lookups.
+
+    A score is scale * sum_i q_i k_i, or with an energy v scale * sum_i v_i tanh(q_i +
+    k_i). Scores without queries and keys are `plain`.
+
+    Attributes:
+        value: The values, (layer, head, source, value width).
+        query: The queries, (layer, head, target, width).
+        key: The keys, (layer, head, source, width).
+        energy: The vector v of additive scores, (layer, head, width).
+        scale: The factor of the sums.
+        plain: The scores, before the mask.
+        allowed: True where a query may attend to a key, (target, source); None for
+            everywhere.
+        softmax: Whether the weights are the softmax of the allowed scores.
+    """
+
+    value: np.ndarray
+    query: np.ndarray | None = None
+    key: np.ndarray | None = None
+    energy: np.ndarray | None = None
+    scale: float = 1.0
+    plain: LayerMaps | None = None
+    allowed: np.ndarray | None = None
+    softmax: bool = True
+
+    def scores(self) -> LayerMaps:
+        """Compute the scores of all pairs."""
+        if self.query is None or self.key is None:
+            assert self.plain is not None
+            return self.plain
+        if self.energy is None:
+            return self.query @ self.key.swapaxes(-1, -2) * self.scale
+        energy = self.energy[..., None]
+        shape = (*self.query.shape[:3], self.key.shape[2])
+        scores = np.zeros(shape, self.key.dtype)
+        # one query at a time: all sums of queries and keys together can be large
+        for index in range(shape[2]):
+            hidden = np.tanh(self.query[:, :, index, None] + self.key)
+            scores[:, :, index] = (hidden @ energy)[..., 0]
+        return scores * self.scale
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the values, and the arrays that determine the scores, by name."""
+        names = ("query", "key", "energy", "plain", "value")
+        arrays = {name: getattr(self, name) for name in names}
+        return {name: item for name, item in arrays.items() if item is not None}
+
+    @property
+    def size(self) -> int:
+        """The number of numbers."""
+        return sum(array.size for array in self.arrays().values())
+
+    def select_rows(self, rows: slice) -> "Breakdown":
+        """Select some targets."""
+        arrays = self.arrays()
+        changes: dict[str, Any] = {}
+        for name in arrays.keys() & {"query", "plain"}:
+            changes[name] = arrays[name][:, :, rows]
+        if self.allowed is not None:
+            changes["allowed"] = self.allowed[rows]
+        return replace(self, **changes)
+
+    def pad_sources(self, count: int) -> "Breakdown":
+        """Append masked sources, with keys and values of zeros."""
+        arrays = self.arrays()
+        widths = {name: [(0, 0)] * 4 for name in arrays.keys() - {"query", "energy"}}
+        for name, padding in widths.items():
+            padding[3 if name == "plain" else 2] = (0, count)
+        changes: Any = {name: np.pad(arrays[name], widths[name]) for name in widths}
+        allowed = self.allowed
+        if allowed is None:
+            allowed = np.ones(self.scores().shape[2:], bool)
+        return replace(self, **changes, allowed=np.pad(allowed, ((0, 0), (0, count))))
+
+
+def is_softmax(
+    scores: LayerMaps,
+    allowed: Bool[np.ndarray, "target source"],
+    weights: LayerMaps,
+) -> bool:
+    """Check whether the weights are the softmax of the allowed scores.
+
+    A query without an allowed key has weights 0.
+    """
+    hidden = ~torch.tensor(allowed)
+    # one layer at a time: all layers together can be large
+    for layer_scores, layer_weights in zip(scores, weights, strict=True):
+        masked = torch.tensor(layer_scores).masked_fill(hidden, -torch.inf)
+        difference = np.abs(masked.softmax(-1).nan_to_num().numpy() - layer_weights)
+        if difference.max(initial=0.0) >= ROUNDING:
+            return False
+    return True
+
+
+Verbs = tuple[str, str]
 ATTENDS_TO = ("attends to", "is attended to")
-"""The default verbs of a lookup."""
+"""The default verbs of a lookup, from target to source and back."""
 AXES = ("layer", "head", "target", "source")
 SINK_WEIGHT, SINK_MULTIPLE = 0.3, 3.0
 """A head's sink has at least this mean weight over queries (Gu 2025, 2410.10781,
@@ -36,7 +140,7 @@ MIN_TAPE_WEIGHT = 0.01
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AlternativeMap:
+class AlternativeMap(Weighted):
     """A map beside the weights of lookups, with its own layers and heads.
 
     Attributes:
@@ -57,21 +161,17 @@ class AlternativeMap:
     source: Labels | None = None
     target: Labels | None = None
     amounts: bool = False
-    verbs: tuple[str, str] | None = None
-
-    def __repr__(self) -> str:
-        return f"<AlternativeMap: {_describe_shape(self.weights)}>"
+    verbs: Verbs | None = None
 
     def __post_init__(self) -> None:
-        weights = freeze("weights", self.weights, AXES, np.float32, signed=True)
+        weights = freeze(
+            "weights",
+            self.weights,
+            AXES,
+            np.float32,
+            signed=True,
+        )
         set_fields(self, weights=weights, layers=name_layers(weights, self.layers))
-
-
-def _describe_shape(weights: np.ndarray) -> str:
-    layers, heads, targets, sources = weights.shape
-    return (
-        f"{layers} layers x {heads} heads, {targets} target x {sources} source labels"
-    )
 
 
 def name_layers(weights: np.ndarray, layers: Labels) -> Labels:
@@ -90,7 +190,7 @@ class Patches:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Lookups:
+class Lookups(Weighted):
     """Attention of one pair of sequences, or of a sequence to itself.
 
     Attributes:
@@ -118,7 +218,6 @@ class Lookups:
     Raises:
         ValueError: Shapes and counts that do not fit, or a weight that is negative or
             not finite.
-        TypeError: Labels that are one string.
     """
 
     weights: np.ndarray
@@ -129,65 +228,60 @@ class Lookups:
     alternatives: Mapping[str, AlternativeMap] = field(default_factory=dict)
     source_words: Words | None = None
     target_words: Words | None = None
-    sentences: tuple[int, ...] | None = None
+    sentences: Indices | None = None
     notes: Labels = ()
     patches: Patches | None = None
     images: UInt8[np.ndarray, "source height width channel"] | None = None
     breakdown: Breakdown | None = None
-    verbs: tuple[str, str] = ATTENDS_TO
+    verbs: Verbs = ATTENDS_TO
     kind: str = "weights"
     amounts: bool = False
     signed: bool = False
     first: str | None = None
 
-    def __repr__(self) -> str:
-        names = ", ".join([self.name or self.kind, *self.alternatives])
-        return f"<Lookups {names}: {_describe_shape(self.weights)}>"
-
     def __post_init__(self) -> None:
-        source = check_labels("source", self.source)
-        target = check_labels("target", self.target)
-        sources = len(source)
-        targets = len(target)
-        shape = (*AXES[:2], targets, sources)
-        weights = freeze("weights", self.weights, shape, np.float32, signed=self.signed)
+        source, target = tuple(self.source), tuple(self.target)
+        shape = (*AXES[:2], len(target), len(source))
+        weights = freeze(
+            "weights",
+            self.weights,
+            shape,
+            np.float32,
+            signed=self.signed,
+        )
+        layers = name_layers(weights, self.layers)
         set_fields(
             self,
             weights=weights,
-            layers=name_layers(weights, self.layers),
+            layers=layers,
             source=source,
             target=target,
         )
         for name, item in {"weights": self, **self.alternatives}.items():
-            layers, heads, *sides = item.weights.shape
-            layer_names = len(item.layers)
-            target_labels = len(item.target or target)
-            source_labels = len(item.source or source)
-            if [layers, *sides] != [layer_names, target_labels, source_labels]:
+            labels = item.layers, item.target or target, item.source or source
+            layers, heads, targets, sources = item.weights.shape
+            counts = tuple(map(len, labels))
+            if counts != (layers, targets, sources) or not layers * heads:
                 raise ValueError(
-                    f"{name} of shape {item.weights.shape} do not fit {layer_names} "
-                    f"layers, {target_labels} target and {source_labels} source labels"
-                )
-            if not layers or not heads:
-                raise ValueError(
-                    f"{name} of shape {item.weights.shape} hold no layer or no head; "
-                    "expected at least 1 of each"
+                    f"{name} of shape {item.weights.shape} do not fit {counts[0]} "
+                    f"layers, {counts[1]} target and {counts[2]} source labels, or hold "
+                    "no layer or no head"
                 )
         counts = {
-            "source_words": (self.source_words and self.source_words.indices, sources),
-            "target_words": (self.target_words and self.target_words.indices, targets),
-            "sentences": (self.sentences, sources),
-            "notes": (self.notes or None, targets),
-            "images": (self.images, sources),
+            "source_words": (self.source_words and self.source_words.indices, source),
+            "target_words": (self.target_words and self.target_words.indices, target),
+            "sentences": (self.sentences, source),
+            "notes": (self.notes or None, target),
+            "images": (self.images, source),
         }
-        for name, (values, expected) in counts.items():
-            if values is not None and len(values) != expected:
+        for name, (values, labels) in counts.items():
+            if values is not None and len(values) != len(labels):
                 raise ValueError(
-                    f"{len(values)} {name} for {expected} labels; expected one each"
+                    f"{len(values)} {name} for {len(labels)} labels; expected one each"
                 )
 
 
-def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Alignment:
+def mean_alignment(lookups: Lookups, maps: Numbers = None) -> Alignment:
     """Average the magnitudes of all maps, or of those with these numbers.
 
     A number is layer x heads + head.
@@ -195,11 +289,9 @@ def mean_alignment(lookups: Lookups, maps: Sequence[int] | None = None) -> Align
     Raises:
         InputError: There is no map of a number.
     """
-    weights = rearrange(
-        np.abs(lookups.weights),
-        "layer head target source -> (layer head) target source",
-    )
-    mean = average_maps(weights.astype(np.float64), maps)
+    weights = np.abs(lookups.weights).astype(np.float64)
+    layers, heads, *sides = weights.shape
+    mean = average_maps(weights.reshape(layers * heads, *sides), maps)
     return Alignment(mean, lookups.source, lookups.target)
 
 
@@ -208,21 +300,16 @@ def with_maps(lookups: Lookups, *kinds: Lookups) -> Lookups:
 
     Maps with different labels keep theirs.
     """
-
-    def unless_equal(value, default):
-        return None if value == default else value
-
     maps = dict(lookups.alternatives)
     for item in kinds:
         main = AlternativeMap(item.weights, item.layers, amounts=item.amounts)
         for name, extra in {item.kind: main, **item.alternatives}.items():
             if name != lookups.kind:
-                maps[name] = replace(
-                    extra,
-                    source=unless_equal(extra.source or item.source, lookups.source),
-                    target=unless_equal(extra.target or item.target, lookups.target),
-                    verbs=unless_equal(extra.verbs or item.verbs, lookups.verbs),
-                )
+                changes = {}
+                for key in ("source", "target", "verbs"):
+                    value = getattr(extra, key) or getattr(item, key)
+                    changes[key] = None if value == getattr(lookups, key) else value
+                maps[name] = replace(extra, **changes)
     return replace(lookups, alternatives=maps)
 
 
@@ -238,7 +325,6 @@ def select_rows(
         name: replace(item, weights=item.weights[:, :, rows])
         for name, item in lookups.alternatives.items()
     }
-    breakdown = lookups.breakdown
     return replace(
         lookups,
         weights=lookups.weights[:, :, rows],
@@ -246,7 +332,7 @@ def select_rows(
         target=target,
         target_words=words,
         notes=lookups.notes[rows],
-        breakdown=breakdown and breakdown.select_rows(rows),
+        breakdown=lookups.breakdown and lookups.breakdown.select_rows(rows),
     )
 
 
@@ -290,18 +376,19 @@ def lookups_from_document(
     A word's weight is its sentence's times its own within the sentence (Yang 2016).
     """
     weights = [np.zeros(0)]
-    source = []
-    sentences = []
+    source: Labels = ()
+    sentences: Indices = ()
     for index, labels in enumerate(document.sentences):
         weights.append(document.weights[index] * document.words[index])
         source += labels
-        sentences += [index] * len(labels)
+        sentences += (index,) * len(labels)
+    rows, layers = np.concatenate(weights)[None, None, None], ("weights",)
     return Lookups(
-        np.concatenate(weights)[None, None, None],
-        tuple(source),
+        rows,
+        source,
         (label,),
-        layers=("weights",),
-        sentences=tuple(sentences),
+        layers=layers,
+        sentences=sentences,
     )
 
 
@@ -313,26 +400,13 @@ def find_sinks(weights: Float[np.ndarray, "*_map target source"]) -> dict[int, f
     """
     maps = weights.reshape(-1, *weights.shape[-2:])
     sources = maps.shape[-1]
-    visible_keys = (maps > 0).any(0).sum(-1)
-    has_choice = visible_keys > 1
+    has_choice = (maps > 0).any(0).sum(-1) > 1
     if sources <= FEW_KEYS or not has_choice.any():
         return {}
     means = maps[:, has_choice].mean(1)
     least = max(SINK_WEIGHT, SINK_MULTIPLE / sources)
-    share_of_maps = (means >= least).mean(0)
-    sinks = {}
-    for key in np.flatnonzero(share_of_maps >= SINK_HEADS).tolist():
-        sinks[key] = float(means[:, key].mean())
-    return sinks
-
-
-def remove_keys(
-    weights: Float[np.ndarray, "*map target source"], keys: dict[int, float]
-) -> Float[np.ndarray, "*map target source"]:
-    """Return the weights of the other keys as shares; a row without one is zeros."""
-    remaining = weights.copy()
-    remaining[..., list(keys)] = 0.0
-    return shares(remaining)
+    sinks = np.flatnonzero((means >= least).mean(0) >= SINK_HEADS)
+    return {int(key): float(means[:, key].mean()) for key in sinks}
 
 
 def label_sinks(lookups: Lookups) -> Lookups:
@@ -347,16 +421,17 @@ def label_sinks(lookups: Lookups) -> Lookups:
     for index, weight in sinks.items():
         labels[index] += f" (sink, {100 * weight:.0f} %)"
     source = tuple(labels)
-    target = lookups.target
-    if target == lookups.source:
-        target = source
-    remaining = remove_keys(lookups.weights, sinks)
-    extra = AlternativeMap(remaining, lookups.layers)
+    target = source if lookups.target == lookups.source else lookups.target
+    # the weights of the other keys as shares
+    remaining = lookups.weights.copy()
+    remaining[..., list(sinks)] = 0.0
+    extra = AlternativeMap(shares(remaining), lookups.layers)
+    alternatives = {"without sinks": extra, **lookups.alternatives}
     return replace(
         lookups,
         source=source,
         target=target,
-        alternatives={"without sinks": extra, **lookups.alternatives},
+        alternatives=alternatives,
     )
 
 
@@ -380,11 +455,8 @@ class TapeUse:
     def rows(self) -> int:
         """The number of rows up to the last one in use."""
         weights = np.concatenate([self.writing, self.reading])
-        is_used = (weights >= MIN_TAPE_WEIGHT).any((0, 1))
-        used = np.flatnonzero(is_used)
-        if len(used):
-            return int(used[-1]) + 1
-        return min(1, weights.shape[-1])
+        used = np.flatnonzero((weights >= MIN_TAPE_WEIGHT).any((0, 1)))
+        return int(used[-1]) + 1 if len(used) else min(1, weights.shape[-1])
 
     def lookups(self) -> tuple[Lookups, Lookups]:
         """Return the reads and the writes of every head on the rows in use.
@@ -395,26 +467,24 @@ class TapeUse:
         rows = tuple(f"row {row}" for row in range(self.rows))
         steps = []
         for step, output in enumerate(self.outputs):
+            label = f"{step}: out " + "".join(map(str, (output > 0.5).astype(int)))
             if np.isnan(output).any():
                 label = f"{step}: in "
                 for value in self.inputs[step]:
                     label += f"{value:g}" if value in (0, 1) else f" {value:.2f}"
-            else:
-                label = f"{step}: out "
-                for bit in output > 0.5:
-                    label += str(int(bit))
             steps.append(label)
-
-        def build(weights: np.ndarray, name: str, verbs: tuple[str, str]) -> Lookups:
-            return Lookups(
-                weights[None, ..., : len(rows)],
-                rows,
-                tuple(steps),
-                name,
-                layers=("tape",),
-                verbs=verbs,
-            )
-
-        reads = build(self.reading, "reads from the tape", ("reads", "is read"))
-        writes = build(self.writing, "writes to the tape", ("writes", "is written"))
+        reads = Lookups(
+            self.reading[None, ..., : len(rows)],
+            rows,
+            tuple(steps),
+            "reads from the tape",
+            layers=("tape",),
+            verbs=("reads", "is read"),
+        )
+        writes = replace(
+            reads,
+            weights=self.writing[None, ..., : len(rows)],
+            name="writes to the tape",
+            verbs=("writes", "is written"),
+        )
         return reads, writes

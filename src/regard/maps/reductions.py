@@ -21,6 +21,8 @@ from regard.errors import InputError
 from regard.maps.alignment import Matrix
 from regard.shapes import Weights, to_float32
 
+Numbers = Sequence[int] | None
+"""The numbers of maps, layer x heads + head; None for all."""
 QUERIES_PER_GROUP, WEIGHTS_PER_GROUP = 256, 1 << 20
 """The most queries, and the most weights, that are reduced at a time."""
 
@@ -46,10 +48,8 @@ def entropy_bits(weights: Weights) -> Float[Tensor, "*batch query"]:
     """
     total = weights.sum(-1)
     has_weight = total > 0
-    divisor = torch.where(has_weight, total, 1.0)
-    shares = weights / divisor[..., None]
-    bits = row_entropy(shares) / math.log(2)
-    return torch.where(has_weight, bits, torch.nan)
+    shares = weights / torch.where(has_weight, total, 1.0)[..., None]
+    return torch.where(has_weight, row_entropy(shares) / math.log(2), torch.nan)
 
 
 def mean_entropies(
@@ -59,8 +59,7 @@ def mean_entropies(
 
     Rows without weight are left out; the result is NaN if no row has weight.
     """
-    bits = entropy_bits(torch.tensor(weights))
-    return bits.nanmean(-1).numpy()
+    return entropy_bits(torch.tensor(weights)).nanmean(-1).numpy()
 
 
 def average_heads(
@@ -79,7 +78,7 @@ def average_heads(
 
 
 def average_maps(
-    weights: Float[np.ndarray, "map target source"], maps: Sequence[int] | None
+    weights: Float[np.ndarray, "map target source"], maps: Numbers
 ) -> Matrix:
     """Average the maps with these numbers, or all.
 
@@ -152,13 +151,8 @@ def patch_weights(
     """Return the weights of an image's patches, which are the last positions.
 
     They are divided by their sum unless it is 0.
-
-    Raises:
-        ValueError: There are fewer positions than patches.
     """
     first = len(weights) - rows * columns
-    if first < 0:
-        raise ValueError(f"{len(weights)} positions hold no {rows} x {columns} patches")
     return shares(weights[first:]).reshape(rows, columns)
 
 
@@ -211,8 +205,7 @@ class Reduction(ABC):
             queries: The queries.
             width: The number of weights of each; 0 if it is unknown.
         """
-        fitting = max(1, WEIGHTS_PER_GROUP // max(1, width))
-        size = min(QUERIES_PER_GROUP, fitting)
+        size = min(QUERIES_PER_GROUP, max(1, WEIGHTS_PER_GROUP // max(1, width)))
         # one empty group if there are no queries
         count = max(1, len(queries))
         for start in range(0, count, size):
@@ -262,8 +255,7 @@ class Greatest(Reduction):
 
     def of(self, weights: Weights) -> Reduced:
         """Return the greatest weights and their keys."""
-        count = min(self.count, weights.shape[-1])
-        values, keys = weights.topk(count, -1)
+        values, keys = weights.topk(min(self.count, weights.shape[-1]), -1)
         return Reduced(values, keys)
 
 
@@ -273,8 +265,7 @@ class Entropy(Reduction):
 
     def of(self, weights: Weights) -> Reduced:
         """Return the entropies."""
-        bits = entropy_bits(to_float32(weights))
-        return Reduced(bits[..., None])
+        return Reduced(entropy_bits(to_float32(weights))[..., None])
 
 
 @dataclass(frozen=True)
@@ -285,8 +276,7 @@ class Totals(Reduction):
 
     def of(self, weights: Weights) -> Reduced:
         """Return the totals."""
-        totals = to_float32(weights).sum(-2, keepdim=True)
-        return Reduced(totals)
+        return Reduced(to_float32(weights).sum(-2, keepdim=True))
 
     def append(self, values: list[Tensor], new: Tensor) -> list[Tensor]:
         """Add the totals of further queries."""

@@ -1,9 +1,9 @@
 """What run files name of attention: scores, alignments, positions and heads."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from torch import nn
@@ -26,7 +26,6 @@ from regard.attention.positions import (
     Alibi,
     BucketedBias,
     RelativeKeys,
-    RelativePositions,
     Rotary,
 )
 from regard.attention.scores import (
@@ -40,7 +39,7 @@ from regard.attention.scores import (
     ScaledDot,
 )
 from regard.config.registry import RegisteredName, Registry
-from regard.nn.embeddings import (
+from regard.nn.layers import (
     Learned,
     LinearPositions,
     NoPositions,
@@ -102,9 +101,6 @@ class HardSettings:
     name: Literal["hard"] = "hard"
     soft_share: Annotated[float, Field(ge=0, le=1)] = 0.0
 
-    def make(self) -> Align:
-        return Hard(self.soft_share)
-
 
 @dataclass(frozen=True)
 class StraightThroughSettings:
@@ -112,9 +108,6 @@ class StraightThroughSettings:
 
     name: Literal["straight-through"] = "straight-through"
     temperature: Annotated[float, Field(gt=0)] = 1.0
-
-    def make(self) -> Align:
-        return StraightThrough(self.temperature)
 
 
 @dataclass(frozen=True)
@@ -124,9 +117,6 @@ class MonotonicSettings:
     name: Literal["monotonic"] = "monotonic"
     offset: float = -1.0
     noise: Annotated[float, Field(ge=0)] = 1.0
-
-    def make(self) -> Align:
-        return Monotonic(self.offset, self.noise)
 
 
 AlignChoice = AlignName | HardSettings | StraightThroughSettings | MonotonicSettings
@@ -143,7 +133,9 @@ def build_align(choice: AlignChoice, query_width: int, window: int) -> Align:
     """Build an alignment for queries of a width; only local ones use `window`."""
     if isinstance(choice, str):
         return ALIGNS[choice](query_width, window)
-    return choice.make()
+    kinds = {"hard": Hard, "straight-through": StraightThrough, "monotonic": Monotonic}
+    settings = asdict(choice)
+    return kinds[settings.pop("name")](**settings)
 
 
 HistoryName = Literal["coverage", "location-aware"]
@@ -162,11 +154,10 @@ POSITIONS = Registry(
         "sines-then-cosines": lambda width, max_positions: SinesThenCosines(),
         "learned": lambda width, max_positions: Learned(max_positions, width),
         "integers": lambda width, max_positions: LinearPositions(width),
-        "none": lambda width, max_positions: NoPositions(),
-        "rotary": lambda width, max_positions: NoPositions(),
-        "alibi": lambda width, max_positions: NoPositions(),
-        "bucketed": lambda width, max_positions: NoPositions(),
-        "relative-keys": lambda width, max_positions: NoPositions(),
+        **dict.fromkeys(
+            ("none", "rotary", "alibi", "bucketed", "relative-keys"),
+            lambda width, max_positions: NoPositions(),
+        ),
     },
     group="regard.positions",
 )
@@ -187,43 +178,12 @@ UnboundedPositionsName = Annotated[str, RegisteredName(POSITIONS, without=("lear
 """Positions that have no table, for sequences of any length."""
 
 
-def build_relative_positions(
-    name: PositionsName | None,
-    heads: int,
-    width: int,
-) -> RelativePositions | None:
-    """Build relative positions for heads of a width; None for other names."""
-    if name is None or name not in RELATIVE_POSITIONS:
-        return None
-    return RELATIVE_POSITIONS[name](heads, width)
-
-
-@runtime_checkable
-class HeadConfig(Protocol):
-    """The fields of a configuration that describe heads.
-
-    `window` is that of a local alignment.
-    """
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def heads(self) -> int: ...
-
-    @property
-    def score(self) -> ContentScoreName: ...
-
-    @property
-    def window(self) -> int: ...
-
-
 def build_heads(
-    config: HeadConfig,
+    config: Any,
     align: AlignChoice,
     max_keys: int,
     *,
-    positions: PositionsName | None = None,
+    positions: PositionsName = "none",
     dropout: float = 0.0,
     memory_width: int | None = None,
     key_value_heads: int | None = None,
@@ -231,7 +191,7 @@ def build_heads(
     """Build heads of width `config.width / config.heads` that share one score.
 
     Args:
-        config: Their sizes and score.
+        config: A configuration with their `width`, `heads`, `score` and `window`.
         align: Their alignment.
         max_keys: The largest number of keys.
         positions: Relative positions; names of absolute ones change nothing.
@@ -240,11 +200,11 @@ def build_heads(
         key_value_heads: Heads of keys and values, if fewer than heads of queries.
     """
     width = config.width // config.heads
-    relative = build_relative_positions(positions, config.heads, width)
-    attend = build_attend(
-        width, config.score, align, window=config.window, max_keys=max_keys
-    )
-    attend.dropout = dropout
+    score = SCORES[config.score](width, max_keys)
+    attend = Attend(score, build_align(align, width, config.window), dropout=dropout)
+    relative = None
+    if positions in RELATIVE_POSITIONS:
+        relative = RELATIVE_POSITIONS[positions](config.heads, width)
     return MultiHead(
         config.width,
         config.heads,
@@ -253,15 +213,3 @@ def build_heads(
         memory_width=memory_width,
         key_value_heads=key_value_heads,
     )
-
-
-def build_attend(
-    width: int,
-    score: ContentScoreName,
-    align: AlignChoice,
-    *,
-    window: int,
-    max_keys: int,
-) -> Attend:
-    """Build the lookup of heads of a width."""
-    return Attend(SCORES[score](width, max_keys), build_align(align, width, window))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention import Attend
-from regard.attention.masks import Dense, WindowMask, window
+from regard.attention.masks import Dense, Mask, window
 from regard.attention.memory import Memory
 from regard.models.attention import SCORES, ContentScoreName
 from regard.models.language_model import (
@@ -21,11 +21,10 @@ from regard.models.language_model import (
 )
 from regard.models.sizes import Share, Size
 from regard.nn.decoders import State
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.layers import VariationalDropout
+from regard.nn.layers import TokenEmbedding, VariationalDropout
 from regard.nn.output import CopyFeatures, CopyOutput, logarithm
 from regard.nn.recurrent import RecurrentName, RecurrentStack
-from regard.shapes import Float, Int, States, Tokens, to_float32
+from regard.shapes import States, Tokens, to_float32
 
 
 @dataclass(frozen=True)
@@ -110,89 +109,58 @@ class AttentionLanguageModel(LanguageModel[AttentionState]):
         self.output = CopyOutput(written) if config.copying else written
 
     def begin(self, batch: int) -> AttentionState:
-        device = next(self.parameters()).device
-        words = torch.zeros(batch, 0, dtype=torch.int64, device=device)
+        words = self.zeros(batch, 0).long()
         cells = self.zeros(batch, *self.network.state_shape)
         past = self.zeros(batch, 0, self.network.width)
         return AttentionState(cells, past, words)
 
     def detach_state(self, state: AttentionState) -> AttentionState:
         state = state.detach()
-        return replace(
-            state,
-            past=state.past[:, -self.window :],
-            words=state.words[:, -self.window :],
-        )
+        recent = slice(-self.window, None)
+        return replace(state, past=state.past[:, recent], words=state.words[:, recent])
 
     def run(self, tokens: Tokens, state: AttentionState) -> tuple[Any, AttentionState]:
         outputs, cells = self.network(self.embedding(tokens), state.cells)
         states = torch.cat([state.past, outputs], 1)
         words = torch.cat([state.words, tokens], 1)
-        if self.sentinel is None:
-            features = self.generation_features(outputs, states)
-        else:
-            features = self.copying_features(outputs, states, words)
-        return features, AttentionState(cells, states, words)
-
-    def window_mask(self, queries: int, keys: int) -> WindowMask:
-        """Mask of the last `queries` of `keys` states.
-
-        Each reads the window before it.
-        """
-        first = keys - queries - (0 if self.itself else 1)
-        return window(
-            queries,
-            keys,
+        count, past = outputs.shape[1], states.shape[1]
+        mask = window(
+            count,
+            past,
             before=self.window - 1,
             after=0,
-            first=first,
-            device=next(self.parameters()).device,
+            first=past - count - (0 if self.itself else 1),
+            device=tokens.device,
         )
-
-    def generation_features(
-        self,
-        outputs: States,
-        states: Float[Tensor, "batch past width"],
-    ) -> Float[Tensor, "batch position readout"]:
-        """Features `(batch, position, readout)` from the last outputs and all states `(batch, past, width)`."""
-        mask = self.window_mask(outputs.shape[1], states.shape[1])
+        after = AttentionState(cells, states, words)
+        if self.sentinel is not None:
+            return self.copy(outputs, after, mask), after
         memory = self.attend.prepare(Memory(states, states, mask, zero_masked=False))
         read = self.attend.read(outputs, memory)
-        return self.readout(torch.cat([read.context, outputs], -1))
+        return self.readout(torch.cat([read.context, outputs], -1)), after
 
-    def copying_features(
-        self,
-        outputs: States,
-        states: Float[Tensor, "batch past width"],
-        words: Int[Tensor, "batch past"],
-    ) -> CopyFeatures:
-        """Features with the words to copy.
+    def copy(self, outputs: States, state: AttentionState, mask: Mask) -> CopyFeatures:
+        """Return the features with the words to copy.
 
         The sentinel is the first key, and its value is zero.
         """
         assert self.sentinel is not None
         batch, positions = outputs.shape[:2]
+        states = state.past
         key = torch.cat([self.sentinel.expand(batch, 1, -1), states], 1)
         value = functional.pad(states, (0, 0, 1, 0))
-        past = states.shape[1]
-        recent = self.window_mask(positions, past).dense()
-        mask = Dense(functional.pad(recent, (1, 0), value=True))
+        mask = Dense(functional.pad(mask.dense(), (1, 0), value=True))
         memory = self.attend.prepare(Memory(key, value, mask, zero_masked=False))
         read = self.attend.read(self.query(outputs), memory, weights=True)
         assert read.weights is not None
         weights = to_float32(read.weights)
-        written, copying = weights.split([1, past], -1)
+        written, copying = weights.split([1, states.shape[1]], -1)
         share = copying.sum(-1)
         tiny = torch.finfo(share.dtype).tiny
         return CopyFeatures(
             self.readout(torch.cat([read.context, outputs], -1)),
             logarithm(written[..., 0]) - logarithm(share),
             copying / share.clamp(min=tiny)[..., None],
-            words[:, None].expand(-1, positions, -1),
+            state.words[:, None].expand(-1, positions, -1),
             outputs.new_zeros(batch, positions, 0),
         )
-
-    def at(self, features: Any, position: int) -> Any:
-        if isinstance(features, CopyFeatures):
-            return features.at(position)
-        return features[:, position]

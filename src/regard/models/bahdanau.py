@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from einops import rearrange
 from torch import Tensor, nn
 
 from regard.attention import Attend
@@ -14,18 +13,18 @@ from regard.attention.scores import Additive
 from regard.models.attention import HISTORIES, AlignChoice, HistoryName, build_align
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
+    EncoderDecoder,
     InitialStateName,
-    RecurrentDecoder,
     RecurrentDecoderState,
+    SequenceDecoder,
     choose_initial_state,
     first_cells,
 )
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders import RecurrentEncoder
-from regard.nn.layers import Dropout
+from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.output import Output
 from regard.nn.recurrent import CELL_CLASSES, CellReader, SequenceReader, Stack
+from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
@@ -79,12 +78,11 @@ class MaxoutReadout(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, parts: Tensor) -> Tensor:
-        return self.dropout(
-            rearrange(self.linear(parts), "... (w pair) -> ... w pair", pair=2).amax(-1)
-        )
+        pairs = self.linear(parts).unflatten(-1, (self.width, 2))
+        return self.dropout(pairs.amax(-1))
 
 
-class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
+class BahdanauDecoder(SequenceDecoder[RecurrentDecoderState]):
     """Read the source with the state before a step, then take the step.
 
     See appendix A.2.2 of the paper.
@@ -93,7 +91,8 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
         s_t = cell([E y_{t-1}; c_t], s_{t-1})
         t_t = maxout(U_o s_{t-1} + V_o E y_{t-1} + C_o c_t),  p(y_t) = softmax(W_o t_t)
 
-    The weights of step t belong to the word y_t that the step predicts.
+    The weights of step t belong to the word y_t that the step predicts. The `gate` is
+    that of Show, Attend and Tell.
     """
 
     def __init__(
@@ -102,13 +101,15 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
         attend: Attend,
         stack: Stack,
         start: nn.Module,
-        readout: MaxoutReadout,
+        readout: nn.Module,
         output: Output,
+        gate: nn.Module | None = None,
     ):
         super().__init__()
         self.embedding = embedding
         self.attend = attend
         self.stack = stack
+        self.gate = gate
         self.initial = start
         self.readout = readout
         self.output = output
@@ -117,11 +118,23 @@ class BahdanauDecoder(RecurrentDecoder[RecurrentDecoderState]):
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         return RecurrentDecoderState(cells, self.attend.prepare(memory))
 
+    def run(
+        self,
+        tokens: Tokens,
+        state: RecurrentDecoderState,
+    ) -> tuple[States, RecurrentDecoderState]:
+        steps = []
+        for embedded in self.embedding(tokens).unbind(1):
+            parts, state = self.transition(embedded, state)
+            steps.append(parts)
+        return self.readout(torch.stack(steps, 1)), state
+
     def transition(
         self,
         embedded: Tensor,
         state: RecurrentDecoderState,
     ) -> tuple[Tensor, RecurrentDecoderState]:
+        """Compute one step; return the input of the readout, and the new state."""
         before = state.cells[:, -1, : self.stack.width]
         read = self.attend.read(before[:, None], state.memory, state.alignment)
         context = read.context[:, 0]
@@ -146,43 +159,35 @@ class Bahdanau(EncoderDecoder):
         target_vocabulary: int,
         config: BahdanauConfig,
     ):
-        source = TokenEmbedding(
-            source_vocabulary, config.embedding, dropout=config.dropout
-        )
-        target = TokenEmbedding(
-            target_vocabulary, config.embedding, dropout=config.dropout
-        )
-        reader = (
-            SequenceReader("gru", config.embedding, config.width)
-            if config.cell == "gru"
-            else CellReader(
-                *(
-                    CELL_CLASSES[config.cell](config.embedding, config.width)
-                    for _ in range(2)
-                )
-            )
-        )
+        sizes = config.embedding, config.dropout
+        source = TokenEmbedding(source_vocabulary, *sizes)
+        target = TokenEmbedding(target_vocabulary, *sizes)
+        if config.cell == "gru":
+            reader = SequenceReader("gru", config.embedding, config.width)
+        else:
+            cell = CELL_CLASSES[config.cell]
+            cells = (cell(config.embedding, config.width) for _ in range(2))
+            reader = CellReader(*cells)
         encoder = RecurrentEncoder(source, reader)
         memory_width = encoder.memory_width
-        stack = Stack(config.cell, config.embedding + memory_width, config.width)
+        width = config.width
+        inputs = config.embedding + memory_width
+        stack = Stack(config.cell, inputs, width)
+        attend = make_attend(
+            Additive(width, memory_width, config.attention),
+            build_align(config.align, width, config.window),
+            HISTORIES[config.history](config.attention),
+        )
+        backward = BackwardInitialState(memory_width, width)
+        start = choose_initial_state(config.start, backward, width)
+        readout = MaxoutReadout(width + inputs, config.maxout, config.dropout)
+        output = Output(config.maxout, target_vocabulary)
         decoder = BahdanauDecoder(
             target,
-            make_attend(
-                Additive(config.width, memory_width, config.attention),
-                build_align(config.align, config.width, config.window),
-                HISTORIES[config.history](config.attention),
-            ),
+            attend,
             stack,
-            choose_initial_state(
-                config.start,
-                BackwardInitialState(memory_width, config.width),
-                config.width,
-            ),
-            MaxoutReadout(
-                config.width + config.embedding + memory_width,
-                config.maxout,
-                config.dropout,
-            ),
-            Output(config.maxout, target_vocabulary),
+            start,
+            readout,
+            output,
         )
         super().__init__(encoder, decoder)

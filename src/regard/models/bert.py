@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import torch
 from pydantic import Field
@@ -21,15 +21,21 @@ from regard.models.attention import (
 )
 from regard.models.classifier import Classifier
 from regard.models.sizes import Share, Size, check_heads
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.layers import Dropout, FeedForward, PostNorm
+from regard.nn.layers import (
+    Dropout,
+    EncoderLayer,
+    FeedForward,
+    PostNorm,
+    TokenEmbedding,
+    run_layers,
+)
 from regard.nn.output import Output
-from regard.nn.transformer import EncoderLayer, run_layers
 from regard.shapes import (
     ClassLogits,
-    Float,
     Lengths,
+    SpanLogits,
     States,
+    TagLogits,
     Tokens,
     Vectors,
 )
@@ -110,9 +116,8 @@ class BertEncoder(nn.Module):
         Raises:
             ValueError: More tokens than `context`.
         """
-        return deque(
-            self.run_layers(tokens, lengths, segments), maxlen=1
-        ).pop()  # frees the states of earlier layers
+        # frees the states of earlier layers
+        return deque(self.run_layers(tokens, lengths, segments), maxlen=1).pop()
 
     def run_layers(
         self,
@@ -126,12 +131,9 @@ class BertEncoder(nn.Module):
         """
         states = self.positions(self.embedding(tokens))
         if self.segments is not None:
+            segments = torch.zeros_like(tokens) if segments is None else segments
             last = self.segments.num_embeddings - 1
-            states = states + self.segments(
-                torch.zeros_like(tokens)
-                if segments is None
-                else segments.clamp(max=last)
-            )
+            states = states + self.segments(segments.clamp(max=last))
         states = self.dropout(self.norm(states))
         yield states
         yield from run_layers(self.layers, states, lengths)
@@ -149,18 +151,19 @@ def layer(config: BertConfig) -> EncoderLayer:
     return EncoderLayer(
         heads,
         FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
-        (
-            PostNorm(config.width, config.dropout, config.epsilon),
-            PostNorm(config.width, config.dropout, config.epsilon),
-        ),
+        [PostNorm(config.width, config.dropout, config.epsilon) for _ in range(2)],
     )
 
 
-def start(module: nn.Module) -> None:
-    """Initialise the matrices of a module."""
+M = TypeVar("M", bound=nn.Module)
+
+
+def start(module: M) -> M:
+    """Initialise the matrices of a module and return it."""
     for parameter in module.parameters():
         if parameter.ndim > 1:
             nn.init.normal_(parameter, std=DEVIATION)
+    return module
 
 
 class Pooler(nn.Sequential):
@@ -218,8 +221,7 @@ class Bert(nn.Module):
         if config.predictions:
             self.predictions = Predictions(config, self.encoder.embedding)
         if config.next_sentence:
-            self.next_sentence = nn.Linear(config.width, 2)
-            start(self.next_sentence)
+            self.next_sentence = start(nn.Linear(config.width, 2))
 
     def forward(
         self,
@@ -244,8 +246,7 @@ class BertClassifier(Classifier):
         self.encoder = BertEncoder(vocabulary, config)
         self.pooler = Pooler(config.width)
         self.dropout = Dropout(config.dropout)
-        self.output = nn.Linear(config.width, classes)
-        start(self.output)
+        self.output = start(nn.Linear(config.width, classes))
 
     def forward(
         self,
@@ -254,9 +255,8 @@ class BertClassifier(Classifier):
         segments: Tokens | None = None,
     ) -> ClassLogits:
         """Logits `(batch, class)`."""
-        return self.output(
-            self.dropout(self.pooler(self.encoder(tokens, lengths, segments)))
-        )
+        states = self.encoder(tokens, lengths, segments)
+        return self.output(self.dropout(self.pooler(states)))
 
 
 class BertSpans(nn.Module):
@@ -273,20 +273,18 @@ class BertSpans(nn.Module):
     def __init__(self, vocabulary: int, config: BertConfig):
         super().__init__()
         self.encoder = BertEncoder(vocabulary, config)
-        self.output = nn.Linear(config.width, 2)
-        start(self.output)
+        self.output = start(nn.Linear(config.width, 2))
 
     def forward(
         self,
         tokens: Tokens,
         lengths: Lengths,
         segments: Tokens | None = None,
-    ) -> Float[Tensor, "batch position 2"]:
+    ) -> SpanLogits:
         """Logits `(batch, position, 2)` of the answer's start and end, minus infinity past each length."""
         logits = self.output(self.encoder(tokens, lengths, segments))
-        return logits.masked_fill(
-            ~padding(lengths, tokens.shape[1]).readable()[..., None], -torch.inf
-        )
+        real = padding(lengths, tokens.shape[1]).readable()
+        return logits.masked_fill(~real[..., None], -torch.inf)
 
 
 class BertTagger(nn.Module):
@@ -303,13 +301,12 @@ class BertTagger(nn.Module):
         super().__init__()
         self.encoder = BertEncoder(vocabulary, config)
         self.dropout = Dropout(config.dropout)
-        self.output = nn.Linear(config.width, tags)
-        start(self.output)
+        self.output = start(nn.Linear(config.width, tags))
 
     def forward(
         self,
         tokens: Tokens,
         lengths: Lengths,
-    ) -> Float[Tensor, "batch position tag"]:
+    ) -> TagLogits:
         """Logits `(batch, position, tag)`."""
         return self.output(self.dropout(self.encoder(tokens, lengths)))

@@ -4,6 +4,7 @@ Sutskever, Vinyals, Le 2014 (1409.3215) and Cho et al. 2014 (1406.1078).
 """
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal
 
 import torch
@@ -12,16 +13,15 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
+    EncoderDecoder,
     SequenceDecoder,
     State,
     SummaryInitialState,
     first_cells,
     summary_of,
 )
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders import RecurrentEncoder
-from regard.nn.layers import Dropout
+from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
 from regard.shapes import States, Tokens
@@ -115,12 +115,9 @@ class Bottleneck(EncoderDecoder):
         target_vocabulary: int,
         config: BottleneckConfig,
     ):
-        source = TokenEmbedding(
-            source_vocabulary, config.embedding, dropout=config.dropout
-        )
-        target = TokenEmbedding(
-            target_vocabulary, config.embedding, dropout=config.dropout
-        )
+        sizes = config.embedding, config.dropout
+        source = TokenEmbedding(source_vocabulary, *sizes)
+        target = TokenEmbedding(target_vocabulary, *sizes)
         reader = SequenceReader(
             config.cell,
             config.embedding,
@@ -135,11 +132,10 @@ class Bottleneck(EncoderDecoder):
         recurrent = Recurrent(
             config.cell, input_width, config.width, config.layers, config.dropout
         )
-        layers, state_width = recurrent.state_shape
         decoder = BottleneckDecoder(
             target,
             recurrent,
-            SummaryInitialState(encoder.summary_width, layers * state_width),
+            SummaryInitialState(encoder.summary_width, prod(recurrent.state_shape)),
             Output(config.width, target_vocabulary),
             summary_each_step=each_step,
             dropout=config.dropout,

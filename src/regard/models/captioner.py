@@ -5,7 +5,7 @@ Transformer.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor, nn
 
@@ -19,19 +19,16 @@ from regard.models.attention import (
 )
 from regard.models.bottleneck import BottleneckDecoder
 from regard.models.sizes import Share, Size, check_heads
-from regard.models.vit import VitGrid, VitTrunk
+from regard.models.vit import VitEncoder, VitGrid, VitTrunk
 from regard.nn.decoders import (
-    Decoder,
+    EncoderDecoder,
     summary_of,
 )
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.encoder_decoder import decode_target
 from regard.nn.encoders import GridEncoder, cells_of
-from regard.nn.layers import FeedForward, PreNorm
+from regard.nn.layers import FeedForward, PreNorm, TokenEmbedding
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent
 from regard.nn.transformer import DecoderLayer, TransformerDecoder
-from regard.shapes import Float, Images, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,47 +53,20 @@ class ImageEncoderConfig:
     @property
     def side(self) -> int:
         """Cells along one side of the image."""
-        return (
-            cells_of(self.image, len(self.stages))
-            if self.trunk is None
-            else self.trunk.side(self.image)
-        )
+        if self.trunk is None:
+            return cells_of(self.image, len(self.stages))
+        return self.image // self.trunk.check_sizes().patch
 
     def encoder(self) -> GridEncoder | VitGrid:
         """Return the image encoder, with fresh weights."""
-        return (
-            GridEncoder(self.channels, self.stages, self.side)
-            if self.trunk is None
-            else self.trunk.encoder()
-        )
+        if self.trunk is None:
+            return GridEncoder(self.channels, self.stages, self.side)
+        vit = VitEncoder(self.trunk.check_sizes())
+        return VitGrid(vit, frozen=self.trunk.frozen)
 
 
-class Captioner(nn.Module):
-    """p(caption | image) as the product over positions of softmax(output(features))."""
-
-    def __init__(self, encoder: nn.Module, decoder: Decoder):
-        super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder
-
-    def features(self, images: Images, target: Tokens, forcing: float = 1.0) -> Any:
-        """Return the input of the output layer for a right-shifted target.
-
-        The target `(batch, position)` begins with the start token.
-
-        `forcing` is the probability of teacher forcing at each step.
-        """
-        return decode_target(self.decoder, self.encoder(images), target, forcing)
-
-    def forward(
-        self,
-        images: Images,
-        target: Tokens,
-        *,
-        forcing: float = 1.0,
-    ) -> Float[Tensor, "batch position vocabulary"]:
-        """Logits `(batch, position, vocabulary)` of the token after each target token."""
-        return self.decoder.output(self.features(images, target, forcing))
+class Captioner(EncoderDecoder):
+    """An encoder-decoder whose sources are images `(batch, channel, height, width)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,15 +93,9 @@ class FirstInputInitialState(nn.Module):
         self.recurrent = recurrent
 
     def forward(self, memory: Memory) -> Tensor:
-        """Check the arguments.
-
-        Raises:
-            ValueError: The memory has no summary.
-        """
         first = self.linear(summary_of(memory))[:, None]
-        _, state = self.recurrent(
-            first, first.new_zeros(len(first), *self.recurrent.state_shape)
-        )
+        zeros = first.new_zeros(len(first), *self.recurrent.state_shape)
+        _, state = self.recurrent(first, zeros)
         return state.flatten(1)
 
 
@@ -149,7 +113,7 @@ class ShowAndTell(Captioner):
         encoder = config.encoder()
         recurrent = Recurrent("lstm", config.embedding, config.width)
         decoder = BottleneckDecoder(
-            TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
+            TokenEmbedding(vocabulary, config.embedding, config.dropout),
             recurrent,
             FirstInputInitialState(encoder.summary_width, config.embedding, recurrent),
             Output(config.width, vocabulary),
@@ -194,33 +158,24 @@ class GridTransformer(Captioner):
     def __init__(self, vocabulary: int, config: GridTransformerConfig):
         width = config.width
         dropout = config.dropout
+        keys = config.longest
         encoder = config.encoder()
         layers = [
             DecoderLayer(
                 build_heads(
-                    config,
-                    config.self_align,
-                    config.longest,
-                    positions=config.positions,
+                    config, config.self_align, keys, positions=config.positions
                 ),
                 build_heads(
-                    config,
-                    config.align,
-                    config.longest,
-                    memory_width=encoder.memory_width,
+                    config, config.align, keys, memory_width=encoder.memory_width
                 ),
                 FeedForward(width, config.hidden, nn.ReLU()),
-                (
-                    PreNorm(width, dropout),
-                    PreNorm(width, dropout),
-                    PreNorm(width, dropout),
-                ),
+                [PreNorm(width, dropout) for _ in range(3)],
             )
             for _ in range(config.layers)
         ]
         embedding = TokenEmbedding(vocabulary, width)
         output = Output(width, vocabulary, tied=embedding)
-        positions = POSITIONS[config.positions](width, config.longest)
+        positions = POSITIONS[config.positions](width, keys)
         decoder = TransformerDecoder(
             embedding, positions, layers, nn.LayerNorm(width), output, dropout=dropout
         )

@@ -8,7 +8,7 @@ A name stands for a model's class, whose `config_class` is the dataclass of its 
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regard.config.registry import Discriminated, Registry
-from regard.text.special import SPECIAL, SpecialTokens
+from regard.text.kinds import SPECIAL, SpecialTokens
 
 MODELS = Registry(
     "regard.models",
@@ -71,6 +71,8 @@ TAGGERS = Registry(
     },
     group="regard.taggers",
 )
+"""Their `forward` takes tokens `(batch, position)`, padded on the right, and lengths
+`(batch,)`, and gives logits `(batch, position, tag)`, computed by their `output`."""
 SPAN_MODELS = Registry(
     "regard.models",
     {
@@ -80,6 +82,8 @@ SPAN_MODELS = Registry(
     },
     group="regard.span_models",
 )
+"""Their `forward` takes windows in their `form`, and gives logits `(batch, position, 2)`
+of the answer's first and last token; position 0 stands for no answer."""
 IMAGE_CLASSIFIERS = Registry(
     "regard.models",
     {"vit": "vit:Vit", "pretrained": "pretrained:PretrainedVision"},
@@ -87,12 +91,8 @@ IMAGE_CLASSIFIERS = Registry(
 )
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from regard.models.captioner import Captioner
-    from regard.models.classifier import Classifier
     from regard.models.language_model import LanguageModel
-    from regard.nn.encoder_decoder import EncoderDecoder
+    from regard.nn.decoders import EncoderDecoder
 
 ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
 CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
@@ -118,7 +118,7 @@ def build(
 
     `special` are the special ids of source and target.
     """
-    model = MODELS[config.name](source_vocabulary, target_vocabulary, config)
+    model = MODELS.build(config, source_vocabulary, target_vocabulary)
     model.source_special, model.decoder.special = special
     return model
 
@@ -129,43 +129,6 @@ def build_language_model(
     special: SpecialTokens = SPECIAL,
 ) -> "LanguageModel":
     """Return the language model of a configuration, with fresh weights, for a vocabulary with these special ids."""
-    model = LANGUAGE_MODELS[config.name](vocabulary, config)
+    model = LANGUAGE_MODELS.build(config, vocabulary)
     model.special = special
     return model
-
-
-def build_classifier(
-    config: ClassifierConfig,
-    vocabulary: int,
-    classes: int,
-) -> "Classifier":
-    """Return the classifier of a configuration for `classes` classes, with fresh weights."""
-    return CLASSIFIERS[config.name](vocabulary, classes, config)
-
-
-def build_captioner(config: CaptionerConfig, vocabulary: int) -> "Captioner":
-    """Return the captioner of a configuration, with fresh weights."""
-    return CAPTIONERS[config.name](vocabulary, config)
-
-
-def build_tagger(config: TaggerConfig, vocabulary: int, tags: int) -> "nn.Module":
-    """Return the tagger of a configuration, with fresh weights.
-
-    Its `forward` takes tokens `(batch, position)`, padded on the right, and lengths
-    `(batch,)`, and gives logits `(batch, position, tag)`, computed by its `output`.
-    """
-    return TAGGERS[config.name](vocabulary, tags, config)
-
-
-def build_span_model(config: SpanModelConfig, vocabulary: int) -> "nn.Module":
-    """Return the span model of a configuration, with fresh weights.
-
-    Its `forward` takes windows in its `form`, and gives logits `(batch, position, 2)`
-    of the answer's first and last token; position 0 stands for no answer.
-    """
-    return SPAN_MODELS[config.name](vocabulary, config)
-
-
-def build_image_classifier(config: ImageClassifierConfig, classes: int) -> Any:
-    """Build the image classifier of a configuration, with fresh weights."""
-    return IMAGE_CLASSIFIERS[config.name](classes, config)

@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
 from regard.models.sizes import Share, Size, check_heads
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.layers import Dropout
+from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.recurrent import SequenceReader
-from regard.shapes import Float, Lengths, Tokens
+from regard.shapes import Lengths, TagLogits, Tokens
 
 
 class Classifier(nn.Module):
@@ -52,9 +51,7 @@ class RecurrentTagger(nn.Module):
 
     def __init__(self, vocabulary: int, tags: int, config: RecurrentTaggerConfig):
         super().__init__()
-        self.embedding = TokenEmbedding(
-            vocabulary, config.embedding, dropout=config.dropout
-        )
+        self.embedding = TokenEmbedding(vocabulary, config.embedding, config.dropout)
         self.reader = SequenceReader("lstm", config.embedding, config.width)
         width = self.reader.output_width
         self.attention = MultiHead(width, config.heads)
@@ -66,7 +63,7 @@ class RecurrentTagger(nn.Module):
         self,
         tokens: Tokens,
         lengths: Lengths,
-    ) -> Float[Tensor, "batch position tag"]:
+    ) -> TagLogits:
         """Process tokens `(batch, position)`, padded on the right.
 
         Returns:

@@ -11,21 +11,21 @@ from torch import Tensor, nn
 from regard.attention.masks import padding
 from regard.models.language_model import FULL, Softmax, output_kind
 from regard.models.sizes import Share, Size
-from regard.nn.embeddings import CharacterEncoder, Embedding, TokenEmbedding
-from regard.nn.layers import Dropout
+from regard.nn.layers import CharacterEncoder, Dropout, Embedding, TokenEmbedding
 from regard.nn.recurrent import Cell, Looped, gather_positions, reverse_index
 from regard.shapes import (
+    Characters,
     Features,
     Float,
     Inputs,
     Int,
     Lengths,
     States,
+    Tokens,
 )
-from regard.text.special import SPECIAL
+from regard.text.kinds import SPECIAL
 from regard.text.words import ALPHABET, TEXT_BEGINS, TEXT_ENDS, spell_mark
 
-Characters = Int[Tensor, "batch position character"]
 Layers = Float[Tensor, "layer batch position width"]
 Predictions = Float[Tensor, "batch word projection"]
 Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -33,7 +33,7 @@ Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class ElmoConfig:
-    """Sizes; `ORIGINAL` has those of the released model.
+    """Sizes; the released model has seven filters, 4,096 cells and projections of 512.
 
     A word has at most `characters` characters, its markers included. `filters` are
     pairs (kernel size in characters, number of filters). An LSTM has `cell` units and a
@@ -72,13 +72,6 @@ class ElmoConfig:
             )
 
 
-ORIGINAL = ElmoConfig(
-    filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
-    highways=2,
-    projection=512,
-    cell=4096,
-)
-"""93.6 million parameters, without those of the predictions."""
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
@@ -110,22 +103,14 @@ class ProjectedLSTMCell(Cell):
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
         hidden, cell = state.split([self.width, self.state_width - self.width], -1)
         gates = projected + self.recurrent(hidden)
-        inward, forget, new, out = gates.to(self.recurrent.weight.dtype).chunk(
-            4, -1
-        )  # c accumulates in full precision
-        cell = clip(
-            forget.sigmoid() * cell + inward.sigmoid() * new.tanh(),
-            self.config.cell_clip,
-        )
-        hidden = clip(
-            self.projection(out.sigmoid() * cell.tanh()), self.config.projection_clip
-        )
+        gates = gates.to(self.recurrent.weight.dtype)  # c accumulates in full precision
+        inward, forget, new, out = gates.chunk(4, -1)
+        cell = forget.sigmoid() * cell + inward.sigmoid() * new.tanh()
+        size = self.config.cell_clip or torch.inf
+        cell = cell.clamp(-size, size)
+        size = self.config.projection_clip or torch.inf
+        hidden = self.projection(out.sigmoid() * cell.tanh()).clamp(-size, size)
         return torch.cat([hidden, cell], -1)
-
-
-def clip(numbers: Tensor, size: float | None) -> Tensor:
-    """Clip to [-size, size], if there is a size."""
-    return numbers if size is None else numbers.clamp(-size, size)
 
 
 class TwoStacks(nn.Module):
@@ -135,15 +120,14 @@ class TwoStacks(nn.Module):
     each.
     """
 
-    def __init__(
-        self,
-        forwards: Iterable[Cell],
-        backwards: Iterable[Cell],
-        dropout: Dropout,
-    ):
+    def __init__(self, config: ElmoConfig, dropout: Dropout):
         super().__init__()
-        self.forwards = nn.ModuleList(map(Looped, forwards))
-        self.backwards = nn.ModuleList(map(Looped, backwards))
+        self.forwards, self.backwards = (
+            nn.ModuleList(
+                Looped(ProjectedLSTMCell(config)) for _ in range(config.layers)
+            )
+            for _ in range(2)
+        )
         self.dropout = dropout
 
     def forward(self, inputs: Inputs, lengths: Lengths) -> Layers:
@@ -154,12 +138,12 @@ class TwoStacks(nn.Module):
         """
         inside, reverse = reverse_index(lengths, inputs.shape[1])
         ahead = self._read(self.forwards, inputs)
-        reversed_inputs = gather_positions(inputs, reverse)
-        back = self._read(self.backwards, reversed_inputs)
-        back = [gather_positions(states, reverse) for states in back]
-        sides = [torch.stack(ahead), torch.stack(back)]
-        states = torch.cat(sides, -1)
-        return states.masked_fill(~inside[..., None], 0.0)
+        back = self._read(self.backwards, gather_positions(inputs, reverse))
+        layers = []
+        for forward, backward in zip(ahead, back, strict=True):
+            states = torch.cat([forward, gather_positions(backward, reverse)], -1)
+            layers.append(states.masked_fill(~inside[..., None], 0.0))
+        return torch.stack(layers)
 
     def _read(self, layers: Iterable[nn.Module], states: Tensor) -> list[Tensor]:
         layer_outputs: list[Tensor] = []
@@ -191,12 +175,7 @@ class Elmo(nn.Module):
             config.projection,
         )
         self.dropout = Dropout(config.dropout)
-        depth = range(config.layers)
-        self.reader = TwoStacks(
-            [ProjectedLSTMCell(config) for _ in depth],
-            [ProjectedLSTMCell(config) for _ in depth],
-            self.dropout,
-        )
+        self.reader = TwoStacks(config, self.dropout)
         self.output = None
         if config.predictions:
             self.output = output_kind(config.softmax)(config.projection, vocabulary)
@@ -279,7 +258,7 @@ class ElmoEmbedding(Embedding):
         self.elmo.eval()
         return self
 
-    def forward(self, tokens: Int[Tensor, "batch position"]) -> States:
+    def forward(self, tokens: Tokens) -> States:
         """Word ids, padded on the right -> `(batch, position, width)`."""
         lengths = (tokens != SPECIAL.pad).sum(-1)
         return self.read(self.spellings[tokens], lengths)

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.nn.decoders import Decoder, State
-from regard.nn.encoder_decoder import Encoder, EncoderDecoder
-from regard.nn.output import CopyOutput
+from regard.nn.decoders import Decoder, Encoder, EncoderDecoder, State
+from regard.nn.output import CopyOutput, LogitsOutput
 from regard.shapes import Lengths, Step, Tokens
 
 
@@ -26,9 +25,9 @@ class Memories(Memory):
     @classmethod
     def join(cls, memories: Iterable[Memory]) -> "Memories":
         """Join the members' memories into one."""
-        first, *others = memories
+        first, *further = memories
         parts = first.key, first.value, first.mask, first.summary, first.tokens
-        return cls(*parts, zero_masked=False, members=(first, *others))
+        return cls(*parts, zero_masked=False, members=(first, *further))
 
     def select(self, rows: Tensor) -> "Memories":
         return Memories.join(member.select(rows) for member in self.members)
@@ -54,21 +53,13 @@ class EnsembleState(State):
     members: tuple[State, ...]
 
 
-class LogitsAlready(nn.Identity):
-    """The output layer of a decoder whose features are logits already."""
-
-    def __init__(self, out_features: int):
-        super().__init__()
-        self.out_features = out_features
-
-
 class EnsembleDecoder(Decoder[EnsembleState]):
     """A decoder whose features are the logarithm of the mean of the members' probabilities."""
 
     def __init__(self, members: Sequence[Decoder]):
         super().__init__()
         self.members = nn.ModuleList(members)
-        self.output = LogitsAlready(members[0].output.out_features)
+        self.output = LogitsOutput(members[0].output.out_features)
         names: list[str] = []
         for number, member in enumerate(members):
             readers = member.source_attention or ()

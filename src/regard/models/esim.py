@@ -75,9 +75,7 @@ class Esim(Classifier):
         self.maximum = MaximumPooling()
         self.both_ways = config.both_ways
         self.joined = nn.Sequential(
-            nn.Linear(
-                4 * double_width if config.both_ways else 2 * double_width, config.width
-            ),
+            nn.Linear((4 if config.both_ways else 2) * double_width, config.width),
             nn.Tanh(),
         )
         self.dropout = Dropout(config.dropout)
@@ -91,26 +89,16 @@ class Esim(Classifier):
         second_lengths: Lengths,
     ) -> ClassLogits:
         """Logits `(batch, class)` of two texts, padded on the right."""
-        a = self._states(first, first_lengths)
-        b = self._states(second, second_lengths)
+        a, _ = self.reader(self.embedding(first), first_lengths)
+        b, _ = self.reader(self.embedding(second), second_lengths)
         pools = []
         if self.both_ways:
-            pools += self._pool(
-                a, self.first_reads(a, Memory.of(b, second_lengths)), first_lengths
-            )
-        pools += self._pool(
-            b, self.second_reads(b, Memory.of(a, first_lengths)), second_lengths
-        )
-        return self.output(
-            self.dropout(self.joined(self.dropout(torch.cat(pools, -1))))
-        )
-
-    def _states(
-        self,
-        tokens: Int[Tensor, "batch position"],
-        lengths: Lengths,
-    ) -> States:
-        return self.reader(self.embedding(tokens), lengths)[0]
+            read = self.first_reads(a, Memory.of(b, second_lengths))
+            pools += self._pool(a, read, first_lengths)
+        read = self.second_reads(b, Memory.of(a, first_lengths))
+        pools += self._pool(b, read, second_lengths)
+        joined = self.joined(self.dropout(torch.cat(pools, -1)))
+        return self.output(self.dropout(joined))
 
     def _pool(
         self,

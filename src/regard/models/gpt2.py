@@ -10,6 +10,7 @@ from typing import Annotated, Literal, cast
 import torch
 from pydantic import Field
 from torch import nn
+from torch.nn import functional
 
 from regard.attention.masks import padding
 from regard.models.attention import (
@@ -24,7 +25,6 @@ from regard.models.attention import (
 from regard.models.classifier import Classifier
 from regard.models.language_model import FULL, LanguageModel, Softmax, output_kind
 from regard.models.sizes import Share, Size, check_heads
-from regard.nn.embeddings import TokenEmbedding
 from regard.nn.kv_cache import (
     Blocks,
     CausalState,
@@ -32,7 +32,7 @@ from regard.nn.kv_cache import (
     causal_attention,
     check_causal,
 )
-from regard.nn.layers import Dropout, FeedForward, PreNorm, Residual
+from regard.nn.layers import Dropout, FeedForward, PreNorm, Residual, TokenEmbedding
 from regard.shapes import ClassLogits, Lengths, States, Tokens
 
 
@@ -41,8 +41,7 @@ class GPT2Config:
     """Sizes of GPT-2.
 
     `hidden` is the width of the feed-forward networks, by default four times `width`. A row has at most `context`
-    tokens. The first `closed` tokens of the vocabulary are never predicted; runs imported by an older version have
-    three special tokens there. `score`, `align` and relative `positions` are those of all heads, `window` that of a
+    tokens. `score`, `align` and relative `positions` are those of all heads, `window` that of a
     local alignment. `attention_dropout` is that of the weights; the released models were trained with 0.1.
     `activation` is that of the networks, `epsilon` is added to the variance in norms.
     """
@@ -55,7 +54,6 @@ class GPT2Config:
     dropout: Share = 0.1
     attention_dropout: Share = 0.0
     hidden: Size | None = None
-    closed: Literal[0, 3] = 0
     softmax: Softmax = FULL
     score: ContentScoreName = "scaled-dot"
     align: SelfAlignChoice = "softmax"
@@ -84,10 +82,9 @@ class Block(nn.Module):
             dropout=config.attention_dropout,
         )
         check_causal(self.self_attention)
+        activation = ACTIVATIONS[config.activation]()
         hidden = config.hidden or 4 * config.width
-        self.feedforward = FeedForward(
-            config.width, hidden, ACTIVATIONS[config.activation]()
-        )
+        self.feedforward = FeedForward(config.width, hidden, activation)
         self.residuals = nn.ModuleList(
             PreNorm(config.width, config.dropout, config.epsilon) for _ in range(2)
         )
@@ -99,9 +96,8 @@ class Block(nn.Module):
             Their states, and the cache including them.
         """
         first, second = cast("Sequence[Residual]", self.residuals)
-        context, cache = causal_attention(
-            self.self_attention, first.input(states), cache
-        )
+        inputs = first.input(states)
+        context, cache = causal_attention(self.self_attention, inputs, cache)
         states = first.add(states, context)
         return second.add(states, self.feedforward(second.input(states))), cache
 
@@ -128,26 +124,19 @@ class GPT2(LanguageModel[CausalState]):
         self.blocks = Blocks(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width, config.epsilon)
         self.output = output_kind(config.softmax)(
-            config.width, vocabulary, self.embedding, bias=False, closed=config.closed
+            config.width, vocabulary, self.embedding, bias=False
         )
+        last = "self_attention.output.weight", "feedforward.2.weight"
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
-                last = name.endswith(
-                    ("self_attention.output.weight", "feedforward.2.weight")
-                )
-                nn.init.normal_(
-                    parameter, std=0.02 / (2 * config.layers) ** 0.5 if last else 0.02
-                )
+                scale = (2 * config.layers) ** 0.5 if name.endswith(last) else 1.0
+                nn.init.normal_(parameter, std=0.02 / scale)
 
     def begin(self, batch: int) -> CausalState:
         return self.blocks.start(self.zeros(batch))
 
     def run(self, tokens: Tokens, state: CausalState) -> tuple[States, CausalState]:
-        """Check the arguments.
-
-        Raises:
-            ValueError: More tokens than `context`.
-        """
+        """Read tokens, at most `context` in all."""
         states = self.dropout(self.positions(self.embedding(tokens), state.position))
         states, state = self.blocks(states, state)
         return self.norm(states), state
@@ -184,13 +173,9 @@ class GPT2Classifier(Classifier):
         Raises:
             ValueError: More tokens than `context`.
         """
-        batch, positions = tokens.shape
-        real = padding(lengths, positions).readable()
+        real = padding(lengths, tokens.shape[1]).readable()
         states = self.positions(self.embedding(tokens))
         states = self.dropout(states).where(real[..., None], 0.0)
-        cache = self.blocks.start(states.new_zeros(batch))
-        states, _ = self.blocks(states, cache)
-        none = states.new_zeros(batch, 1, states.shape[-1])
-        states = torch.cat([none, self.norm(states)], 1)
-        last = states[torch.arange(batch), lengths]
-        return self.output(last)
+        states, _ = self.blocks(states, self.blocks.start(states))
+        states = functional.pad(self.norm(states), (0, 0, 1, 0))
+        return self.output(states[torch.arange(len(tokens)), lengths])

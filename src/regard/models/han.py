@@ -35,6 +35,7 @@ from regard.shapes import (
 )
 
 PoolingName = Literal["attention", "average", "maximum"]
+POOLINGS = {"average": AveragePooling, "maximum": MaximumPooling}
 
 
 PARTS = 8
@@ -92,16 +93,6 @@ class AttentionPooling(Pooling):
         return self.attend(query, Memory.of(states, lengths))[:, 0]
 
 
-def make_pooling(name: PoolingName, width: int, hidden: int) -> Pooling:
-    """Make a pooling of states of a width, by name.
-
-    `hidden` is the width of the keys of attention.
-    """
-    if name == "attention":
-        return AttentionPooling(width, hidden)
-    return AveragePooling() if name == "average" else MaximumPooling()
-
-
 class HanLevel(nn.Module):
     """A bidirectional GRU over a sequence, and a pooling of its states.
 
@@ -122,7 +113,11 @@ class HanLevel(nn.Module):
         self.reader = SequenceReader("gru", input_width, config.width)
         self.width = self.reader.output_width
         self.dropout = Dropout(config.dropout)
-        self.summary: Pooling = make_pooling(summary, self.width, config.attention)
+        self.summary: Pooling
+        if summary == "attention":
+            self.summary = AttentionPooling(self.width, config.attention)
+        else:
+            self.summary = POOLINGS[summary]()
 
     def forward(self, inputs: Inputs, lengths: Lengths) -> Vectors:
         """Pool inputs `(batch, position, input_width)` of `lengths (batch,)`.
@@ -151,17 +146,16 @@ class Han(Classifier):
         tokens: Int[Tensor, "row position"],
         lengths: RowIds,
         places: Int[Tensor, "batch sentence"],
-        counts: Int[Tensor, " batch"],
+        counts: Lengths,
     ) -> ClassLogits:
         """Logits `(batch, class)` of documents as in a `DocumentBatch`.
 
         One row per sentence, and the rows of each document.
         """
         sentences = self.words(self.embedding(tokens), lengths)
-        laid_out = sentences.index_select(0, places.flatten()).unflatten(
-            0, places.shape
-        )
-        return self.output(self.sentences(laid_out, counts))
+        rows = sentences.index_select(0, places.flatten())
+        documents = rows.unflatten(0, places.shape)
+        return self.output(self.sentences(documents, counts))
 
 
 class FlatAttention(Classifier):

@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.models.sizes import Share, Size
 from regard.nn.decoders import S, SequenceDecoder, State
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.layers import VariationalDropout
+from regard.nn.layers import TokenEmbedding, VariationalDropout
 from regard.nn.output import AdaptiveOutput, Output, OutputLayer, SampledOutput
 from regard.nn.recurrent import RecurrentName, RecurrentStack
-from regard.shapes import Float, States, Tokens
+from regard.shapes import Logits, States, Tokens
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class LanguageModel(SequenceDecoder[S]):
         self,
         tokens: Tokens,
         state: S,
-    ) -> tuple[Float[Tensor, "batch position vocabulary"], S]:
+    ) -> tuple[Logits, S]:
         """Logits `(batch, position, vocabulary)` of the token after each token, and the new state.
 
         `output.loss(features, expected)` computes their loss from the features of `run`

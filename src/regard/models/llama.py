@@ -4,7 +4,8 @@ With other settings Mistral (2310.06825), Qwen 2 (2407.10671) and Qwen 3 (2505.0
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import nn
@@ -15,14 +16,13 @@ from regard.attention.positions import Rotary, RotaryScaling
 from regard.attention.scores import ScaledDot
 from regard.models.language_model import FULL, LanguageModel, Softmax, output_kind
 from regard.models.sizes import Share, Size
-from regard.nn.embeddings import TokenEmbedding
 from regard.nn.kv_cache import (
     Blocks,
     CausalState,
     KVCache,
     causal_attention,
 )
-from regard.nn.layers import Dropout, SwiGLU
+from regard.nn.layers import Dropout, SwiGLU, TokenEmbedding
 from regard.shapes import States, Tokens
 
 DEVIATION = 0.02
@@ -110,9 +110,8 @@ class Block(nn.Module):
         self.sinks = config.sinks
         self.self_attention = heads(config)
         self.feedforward = SwiGLU(config.width, config.width_of_network)
-        self.norms = nn.ModuleList(
-            nn.RMSNorm(config.width, config.epsilon) for _ in range(2)
-        )
+        norms = (nn.RMSNorm(config.width, config.epsilon) for _ in range(2))
+        self.norms = nn.ModuleList(norms)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, states: States, cache: KVCache) -> tuple[States, KVCache]:
@@ -121,35 +120,29 @@ class Block(nn.Module):
         Returns:
             Their states, and the cache including them.
         """
-        context, cache = causal_attention(
-            self.self_attention, self.norms[0](states), cache, self.before, self.sinks
-        )
+        heads, inputs = self.self_attention, self.norms[0](states)
+        reach = self.before, self.sinks
+        context, cache = causal_attention(heads, inputs, cache, *reach)
         states = states + self.dropout(context)
         return states + self.dropout(self.feedforward(self.norms[1](states))), cache
 
 
 def heads(config: LlamaConfig) -> MultiHead:
     """Heads with rotary positions, which share heads of keys and values."""
-    rotary = Rotary(config.width_of_head, base=config.base, scaling=config.scaling)
-    sizes: dict[str, Any] = {
-        "head_width": config.width_of_head,
-        "key_value_heads": config.key_value_heads,
-    }
-    sizes["attend"] = Attend(ScaledDot(), dropout=config.attention_dropout)
-    sizes["positions"] = rotary
+    width = config.width_of_head
+    kind = MultiHead
     if config.normalized:
-        attention: MultiHead = NormalizedHeads(
-            config.width, config.heads, epsilon=config.epsilon, **sizes
-        )
-    else:
-        attention = MultiHead(config.width, config.heads, **sizes)
-    remove_bias(
-        *(
-            (attention.output,)
-            if config.biased
-            else (attention.query, attention.key, attention.value, attention.output)
-        )
+        kind = partial(NormalizedHeads, epsilon=config.epsilon)
+    attention = kind(
+        config.width,
+        config.heads,
+        head_width=width,
+        key_value_heads=config.key_value_heads,
+        attend=Attend(ScaledDot(), dropout=config.attention_dropout),
+        positions=Rotary(width, base=config.base, scaling=config.scaling),
     )
+    maps = attention.query, attention.key, attention.value, attention.output
+    remove_bias(*(maps[3:] if config.biased else maps))
     return attention
 
 
@@ -171,9 +164,8 @@ class Llama(LanguageModel[CausalState]):
         self.blocks = Blocks(Block(config) for _ in range(config.layers))
         self.norm = nn.RMSNorm(config.width, config.epsilon)
         tied = self.embedding if config.tied else None
-        self.output = output_kind(config.softmax)(
-            config.width, vocabulary, tied, bias=False
-        )
+        kind = output_kind(config.softmax)
+        self.output = kind(config.width, vocabulary, tied, bias=False)
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 nn.init.normal_(parameter, std=DEVIATION)

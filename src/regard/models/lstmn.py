@@ -21,8 +21,7 @@ from regard.models.language_model import (
 )
 from regard.models.sizes import Share, Size
 from regard.nn.decoders import State
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.layers import VariationalDropout
+from regard.nn.layers import TokenEmbedding, VariationalDropout
 from regard.shapes import States, Tokens, Vectors
 
 
@@ -49,9 +48,12 @@ class LSTMNConfig:
 
 @dataclass(frozen=True, eq=False)
 class LSTMNState(State):
-    """The tape: keys `(batch, past, attention)` and [h_i.
+    """The earlier states of an LSTM, and what it read last.
 
-    C_i] `(batch, past, 2 width)`; and the last read h~ `(batch, width)`.
+    Attributes:
+        keys: `(batch, past, attention)`.
+        values: [h_i; c_i], `(batch, past, 2 width)`.
+        read: h~, `(batch, width)`.
     """
 
     keys: Tensor
@@ -78,11 +80,14 @@ class LSTMN(LanguageModel[LSTMNState]):
         self.width = config.width
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
         self.dropout = VariationalDropout(config.dropout)
-        score = Additive(
-            config.embedding + config.width, config.width, config.attention
-        )
-        self.attend = Attend(score)
-        self.positions = nearest_first() if config.positions == "bucketed" else None
+        size = config.embedding + config.width
+        self.attend = Attend(Additive(size, config.width, config.attention))
+        self.positions = None
+        if config.positions == "bucketed":
+            # at first 86 % of the weight lies on the last place
+            self.positions = BucketedBias(1, both_sides=False)
+            table = self.positions.table.data
+            table.copy_(-2.0 * torch.arange(self.positions.buckets))
         self.cell = nn.LSTMCell(config.embedding, config.width)
         self.readout, self.output = make_output(
             config.width, self.embedding, output_kind(config.softmax), tied=config.tied
@@ -99,10 +104,9 @@ class LSTMN(LanguageModel[LSTMNState]):
 
     def recent(self, state: LSTMNState) -> LSTMNState:
         """Drop the places that no later step reads."""
+        recent = slice(-self.window, None)
         return replace(
-            state,
-            keys=state.keys[:, -self.window :],
-            values=state.values[:, -self.window :],
+            state, keys=state.keys[:, recent], values=state.values[:, recent]
         )
 
     def run(self, tokens: Tokens, state: LSTMNState) -> tuple[States, LSTMNState]:
@@ -127,7 +131,13 @@ class LSTMN(LanguageModel[LSTMNState]):
         recent = None
         if places > self.window:
             before = self.window - 1
-            recent = window(1, places, before=before, after=0, device=query.device)
+            recent = window(
+                1,
+                places,
+                before=before,
+                after=0,
+                device=query.device,
+            )
         memory = Memory(state.keys, state.values, recent, zero_masked=False)
         bias = None
         if self.positions is not None:
@@ -143,11 +153,3 @@ class LSTMN(LanguageModel[LSTMNState]):
         if find_observer(self.attend) is None:
             state = self.recent(state)
         return output, state
-
-
-def nearest_first() -> BucketedBias:
-    """Learned numbers of distances that start with 86 % of the weight on the last place."""
-    positions = BucketedBias(1, both_sides=False)
-    with torch.no_grad():
-        positions.table.copy_(-2.0 * torch.arange(positions.buckets))
-    return positions

@@ -8,26 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.models.attention import SCORES, AlignChoice, ScoreName, build_align
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
+    Encoder,
+    EncoderDecoder,
     InitialStateName,
-    RecurrentDecoder,
     RecurrentDecoderState,
     SequenceDecoder,
-    State,
     SummaryInitialState,
     choose_initial_state,
     first_cells,
 )
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders import RecurrentEncoder
-from regard.nn.layers import Dropout
+from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader, Stack
 from regard.shapes import States, Tokens
@@ -68,110 +66,72 @@ class LuongConfig(Sides):
             )
 
 
-@dataclass(frozen=True, eq=False)
-class LuongState(State):
-    """`cells (batch, layer, state_width)`, the last attentional vector, the memory, and the alignment's state."""
-
-    cells: Tensor
-    attentional: Tensor
-    memory: Memory
-    alignment: Any = None
-
-
-class LuongDecoder(RecurrentDecoder[LuongState]):
+class LuongDecoder(SequenceDecoder[RecurrentDecoderState]):
     """h_t = stack([E y_{t-1}; h~_{t-1}]); c_t reads the memory with h_t.
 
     h~_t = tanh(W_c [c_t; h_t]).
 
-    Equations 5 and 6 with the input feeding of section 3.3. The weights of step t
-    belong to the word y_t that the step predicts.
+    Equations 5 and 6 with the input feeding of section 3.3. Without it h_t depends on
+    the words only, and all steps are computed in one pass. The weights of step t belong
+    to the word y_t that the step predicts.
     """
 
     def __init__(
-        self,
-        embedding: TokenEmbedding,
-        attend: Attend,
-        stack: Stack,
-        start: nn.Module,
-        combine: nn.Linear,
-        output: Output,
-        *,
-        dropout: float = 0.0,
+        self, embedding: TokenEmbedding, encoder: Encoder, config: LuongConfig
     ):
         super().__init__()
+        sizes = config.width, config.layers, config.dropout
         self.embedding = embedding
-        self.attend = attend
-        self.stack = stack
-        self.initial = start
-        self.combine = combine
-        self.output = output
-        self.readout = Dropout(dropout)
-
-    def start(self, memory: Memory) -> LuongState:
-        cells = first_cells(self.initial, memory, self.stack.state_shape)
-        attentional = cells.new_zeros(cells.shape[0], self.combine.out_features)
-        return LuongState(cells, attentional, self.attend.prepare(memory))
-
-    def transition(
-        self,
-        embedded: Tensor,
-        state: LuongState,
-    ) -> tuple[Tensor, LuongState]:
-        top, cells = self.stack(
-            torch.cat([embedded, state.attentional], -1), state.cells
+        self.stack: Any = None
+        self.network: Any = None
+        if config.input_feeding:
+            stack = Stack(config.cell, embedding.width + config.width, *sizes)
+        else:
+            stack = Recurrent(config.cell, embedding.width, *sizes)
+        self.attend = Attend(
+            SCORES[config.score](config.width, config.max_source),
+            build_align(config.align, config.width, config.window),
         )
-        read = self.attend.read(top[:, None], state.memory, state.alignment)
-        attentional = self.combine(torch.cat([read.context[:, 0], top], -1)).tanh()
-        return attentional, replace(
-            state, cells=cells, attentional=attentional, alignment=read.state
-        )
-
-
-class UnfedLuongDecoder(SequenceDecoder[RecurrentDecoderState]):
-    """Luong's decoder without input feeding: h_t = network(E y_{t-1}).
-
-    C_t reads the memory with h_t; h~_t = tanh(W_c [c_t; h_t]).
-
-    The network depends on the words only, never on earlier reads, so that training runs
-    all steps in one pass. The weights of step t belong to the word y_t that the step
-    predicts.
-    """
-
-    def __init__(
-        self,
-        embedding: TokenEmbedding,
-        attend: Attend,
-        network: Recurrent,
-        start: nn.Module,
-        combine: nn.Linear,
-        output: Output,
-        *,
-        dropout: float = 0.0,
-    ):
-        super().__init__()
-        self.embedding = embedding
-        self.attend = attend
-        self.network = network
-        self.initial = start
-        self.combine = combine
-        self.output = output
-        self.dropout = Dropout(dropout)
+        if isinstance(stack, Stack):
+            self.stack = stack
+        else:
+            self.network = stack
+        self.state_shape = stack.state_shape
+        size = math.prod(stack.state_shape)
+        summary = SummaryInitialState(encoder.summary_width, size)
+        self.initial = choose_initial_state(config.start, summary, size)
+        width = encoder.memory_width + config.width
+        self.combine = nn.Linear(width, config.width, bias=False)
+        self.output = Output(config.width, embedding.vocabulary)
+        self.dropout = Dropout(config.dropout)
+        gain = nn.init.calculate_gain("tanh")
+        nn.init.xavier_uniform_(self.combine.weight, gain)
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        cells = first_cells(self.initial, memory, self.network.state_shape)
-        return RecurrentDecoderState(cells, self.attend.prepare(memory))
+        cells = first_cells(self.initial, memory, self.state_shape)
+        last = cells.new_zeros(len(cells), self.combine.out_features)
+        return RecurrentDecoderState(cells, self.attend.prepare(memory), last=last)
 
     def run(
         self,
         tokens: Tokens,
         state: RecurrentDecoderState,
     ) -> tuple[States, RecurrentDecoderState]:
-        top, cells = self.network(self.embedding(tokens), state.cells)
-        read = self.attend.read(top, state.memory, state.alignment)
-        attentional = self.combine(torch.cat([read.context, top], -1)).tanh()
-        return self.dropout(attentional), replace(
-            state, cells=cells, alignment=read.state
-        )
+        embedded = self.embedding(tokens)
+        if self.stack is None:
+            top, cells = self.network(embedded, state.cells)
+            read = self.attend.read(top, state.memory, state.alignment)
+            vectors = self.combine(torch.cat([read.context, top], -1)).tanh()
+            state = replace(state, cells=cells, alignment=read.state)
+            return self.dropout(vectors), state
+        steps = []
+        for word in embedded.unbind(1):
+            top, cells = self.stack(torch.cat([word, state.last], -1), state.cells)
+            read = self.attend.read(top[:, None], state.memory, state.alignment)
+            last = self.combine(torch.cat([read.context[:, 0], top], -1)).tanh()
+            state = replace(state, cells=cells, last=last, alignment=read.state)
+            steps.append(last)
+        return self.dropout(torch.stack(steps, 1)), state
 
 
 class Luong(EncoderDecoder):
@@ -191,49 +151,17 @@ class Luong(EncoderDecoder):
         target_vocabulary: int,
         config: LuongConfig,
     ):
-        source = TokenEmbedding(
-            source_vocabulary, config.embedding, dropout=config.dropout
-        )
-        target = TokenEmbedding(
-            target_vocabulary, config.embedding, dropout=config.dropout
-        )
-        width = config.width // 2 if config.bidirectional else config.width
+        sizes = config.embedding, config.dropout
+        source = TokenEmbedding(source_vocabulary, *sizes)
+        target = TokenEmbedding(target_vocabulary, *sizes)
         reader = SequenceReader(
             config.cell,
             config.embedding,
-            width,
+            config.width // 2 if config.bidirectional else config.width,
             config.layers,
             bidirectional=config.bidirectional,
             dropout=config.dropout,
         )
         encoder = RecurrentEncoder(source, reader, config.dropout)
-        sizes = config.width, config.layers, config.dropout
-        if config.input_feeding:
-            network = Stack(config.cell, config.embedding + config.width, *sizes)
-        else:
-            network = Recurrent(config.cell, config.embedding, *sizes)
-        attend = Attend(
-            SCORES[config.score](config.width, config.max_source),
-            build_align(config.align, config.width, config.window),
-        )
-        size = math.prod(network.state_shape)
-        start = choose_initial_state(
-            config.start, SummaryInitialState(encoder.summary_width, size), size
-        )
-        combine = nn.Linear(
-            encoder.memory_width + config.width, config.width, bias=False
-        )
-        output = Output(config.width, target_vocabulary)
-        if isinstance(network, Stack):
-            decoder = LuongDecoder(
-                target, attend, network, start, combine, output, dropout=config.dropout
-            )
-        else:
-            decoder = UnfedLuongDecoder(
-                target, attend, network, start, combine, output, dropout=config.dropout
-            )
-        nn.init.xavier_uniform_(
-            decoder.combine.weight, gain=nn.init.calculate_gain("tanh")
-        )
-        super().__init__(encoder, decoder)
+        super().__init__(encoder, LuongDecoder(target, encoder, config))
         self.max_source = config.max_source if config.score == "location" else None

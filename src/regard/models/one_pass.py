@@ -9,12 +9,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attend
-from regard.attention.heads import MultiHead
 from regard.attention.memory import Memory
-from regard.models.attention import AlignChoice, ContentScoreName, build_attend
+from regard.models.attention import AlignChoice, ContentScoreName, build_heads
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
+    Encoder,
+    EncoderDecoder,
     InitialStateName,
     SequenceDecoder,
     State,
@@ -22,10 +22,8 @@ from regard.nn.decoders import (
     choose_initial_state,
     first_cells,
 )
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders import RecurrentEncoder
-from regard.nn.layers import Dropout
+from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.output import Output
 from regard.nn.recurrent import Recurrent, SequenceReader
 from regard.shapes import States, Tokens
@@ -75,24 +73,28 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
     """
 
     def __init__(
-        self,
-        embedding: TokenEmbedding,
-        networks: tuple[Recurrent, Recurrent],
-        attend: Attend | MultiHead,
-        starts: tuple[nn.Module, nn.Module],
-        readout: nn.Linear,
-        output: Output,
-        *,
-        dropout: float = 0.0,
+        self, embedding: TokenEmbedding, encoder: Encoder, config: OnePassConfig
     ):
         super().__init__()
+        width = config.width
         self.embedding = embedding
-        self.attend = attend
-        self.first, self.second = networks
-        self.starts = nn.ModuleList(starts)
-        self.readout = readout
-        self.output = output
-        self.dropout = Dropout(dropout)
+        first = Recurrent("lstm", width, width)
+        second = Recurrent("lstm", 2 * width, width)
+        self.attend = build_heads(
+            config, config.align, config.longest, memory_width=encoder.memory_width
+        )
+        self.first, self.second = first, second
+        self.starts = nn.ModuleList(
+            choose_initial_state(
+                config.start,
+                SummaryInitialState(encoder.summary_width, 2 * width),
+                2 * width,
+            )
+            for _ in range(2)
+        )
+        self.readout = nn.Linear(3 * width, width)
+        self.output = Output(width, embedding.vocabulary, tied=embedding)
+        self.dropout = Dropout(config.dropout)
 
     def start(self, memory: Memory) -> OnePassState:
         networks = zip(self.starts, (self.first, self.second), strict=True)
@@ -129,12 +131,10 @@ class OnePass(EncoderDecoder):
         target_vocabulary: int,
         config: OnePassConfig,
     ):
-        target = TokenEmbedding(target_vocabulary, config.width, dropout=config.dropout)
-        source = (
-            target
-            if config.shared
-            else TokenEmbedding(source_vocabulary, config.width, dropout=config.dropout)
-        )
+        sizes = config.width, config.dropout
+        source = target = TokenEmbedding(target_vocabulary, *sizes)
+        if not config.shared:
+            source = TokenEmbedding(source_vocabulary, *sizes)
         reader = SequenceReader(
             "lstm",
             config.width,
@@ -143,35 +143,4 @@ class OnePass(EncoderDecoder):
             dropout=config.dropout,
         )
         encoder = RecurrentEncoder(source, reader, config.dropout)
-        first = Recurrent("lstm", config.width, config.width)
-        second = Recurrent("lstm", 2 * config.width, config.width)
-
-        def start() -> nn.Module:
-            size = 2 * config.width
-            return choose_initial_state(
-                config.start, SummaryInitialState(encoder.summary_width, size), size
-            )
-
-        head_width = config.width // config.heads
-        attend = build_attend(
-            head_width,
-            config.score,
-            config.align,
-            window=config.window,
-            max_keys=config.longest,
-        )
-        decoder = OnePassDecoder(
-            target,
-            (first, second),
-            MultiHead(
-                config.width,
-                config.heads,
-                attend=attend,
-                memory_width=encoder.memory_width,
-            ),
-            (start(), start()),
-            nn.Linear(3 * config.width, config.width),
-            Output(config.width, target_vocabulary, tied=target),
-            dropout=config.dropout,
-        )
-        super().__init__(encoder, decoder)
+        super().__init__(encoder, OnePassDecoder(target, encoder, config))

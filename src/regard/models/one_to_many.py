@@ -5,18 +5,15 @@ ACL).
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
-from torch import Tensor, nn
+from torch import nn
 
-from regard.nn.decoders import Decoder
-from regard.nn.encoder_decoder import EncoderDecoder, decode_target
-from regard.nn.output import OutputLayer
-from regard.shapes import Lengths, Source, Tokens
+from regard.nn.decoders import Decoder, EncoderDecoder
 
 
 class OneToMany(nn.Module):
-    """Encode the source once, for any number of languages.
+    """An encoder that reads the source once, for any number of languages.
 
     Each decoder has its own attention, vocabulary and output layer.
 
@@ -33,56 +30,16 @@ class OneToMany(nn.Module):
         first = next(iter(models.values()))
         self.encoder = first.encoder
         self.max_source = first.max_source
+        # the prefix keeps languages apart from attributes of modules
         self.decoders = nn.ModuleDict(
-            {key(name): model.decoder for name, model in models.items()}
+            {f"to_{name}": model.decoder for name, model in models.items()}
         )
         self.max_target = {name: model.max_target for name, model in models.items()}
 
     def of(self, language: str) -> EncoderDecoder:
         """Return the model of one language, sharing its weights with this one."""
-        model = EncoderDecoder(self.encoder, self.decoder(language))
+        decoder = cast("Decoder", self.decoders[f"to_{language}"])
+        model = EncoderDecoder(self.encoder, decoder)
         model.max_source = self.max_source
         model.max_target = self.max_target[language]
         return model
-
-    def forward(
-        self,
-        source: Source,
-        source_lengths: Lengths,
-        targets: Mapping[str, Tokens],
-        *,
-        forcing: float = 1.0,
-    ) -> dict[str, Tensor]:
-        """Logits `(batch, position, vocabulary)` of each language, after each token of its right-shifted target."""
-        features = self.features(source, source_lengths, targets, forcing)
-        return {name: self.output(name)(feature) for name, feature in features.items()}
-
-    def features(
-        self,
-        source: Source,
-        source_lengths: Lengths,
-        targets: Mapping[str, Tokens],
-        forcing: float = 1.0,
-    ) -> dict[str, Any]:
-        """Return the input of each language's output layer."""
-        memory = self.encoder(source, source_lengths)
-        return {
-            name: decode_target(self.decoder(name), memory, target, forcing)
-            for name, target in targets.items()
-        }
-
-    def decoder(self, language: str) -> Decoder:
-        """Return the decoder of one language."""
-        return cast("Decoder", self.decoders[key(language)])
-
-    def output(self, language: str) -> OutputLayer:
-        """Return the output layer of one language."""
-        return self.decoder(language).output
-
-
-def key(language: str) -> str:
-    """Return the key of a language's decoder.
-
-    The prefix keeps it apart from attributes of modules.
-    """
-    return f"to_{language}"

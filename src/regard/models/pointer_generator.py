@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attend
 from regard.attention.history import make_attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
@@ -16,19 +15,19 @@ from regard.models.attention import HISTORIES, AlignChoice, HistoryName, build_a
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
     Decoder,
+    Encoder,
+    EncoderDecoder,
     InitialStateName,
     State,
     SummaryInitialState,
     choose_initial_state,
     first_cells,
 )
-from regard.nn.embeddings import OpenEmbedding
-from regard.nn.encoder_decoder import EncoderDecoder
 from regard.nn.encoders import MatchingEncoder, RecurrentEncoder
-from regard.nn.layers import Dropout
-from regard.nn.output import CopyFeatures, CopyOutput, Output, stack_steps
+from regard.nn.layers import Dropout, OpenEmbedding
+from regard.nn.output import CopyFeatures, CopyOutput, Output
 from regard.nn.recurrent import SequenceReader, Stack
-from regard.shapes import Float, Step
+from regard.shapes import Step
 
 
 @dataclass(frozen=True)
@@ -76,41 +75,41 @@ class PointerState(State):
 
 
 class PointerDecoder(Decoder[PointerState]):
-    """u_t = [E y_{t-1}.
+    """A recurrent decoder that attends to the source and decides whether to copy.
 
-    C_{t-1}]; s_t = stack(u_t); c_t reads the memory with s_t; p = sigmoid(W [c_t; s_t;
-    u_t]).
+        u_t = [E y_{t-1}; c_{t-1}],  s_t = stack(u_t),  c_t reads the memory with s_t,
+        p = sigmoid(W [c_t; s_t; u_t])
 
     Equations 1 to 4, 8 and 9; the decoder's input includes the last context. Without a
     `gate` it never copies. The weights of step t belong to the word y_t that the step
     predicts.
-
-    Args:
-        readout: [s_t; c_t] `(batch, parts_width)` -> features.
     """
 
     def __init__(
-        self,
-        embedding: OpenEmbedding,
-        attend: Attend,
-        stack: Stack,
-        start: nn.Module,
-        readout: nn.Linear,
-        output: CopyOutput,
-        gate: nn.Linear | None,
+        self, embedding: OpenEmbedding, encoder: Encoder, config: PointerConfig
     ):
         super().__init__()
+        memory_width = encoder.memory_width
+        width = config.width + memory_width
+        inputs = embedding.width + memory_width
+        stack = Stack("lstm", inputs, config.width)
+        size = math.prod(stack.state_shape)
         self.embedding = embedding
-        self.attend = attend
+        self.attend = make_attend(
+            Additive(config.width, memory_width, config.attention, bias=True),
+            build_align(config.align, config.width, config.window),
+            HISTORIES[config.history](config.attention),
+        )
         self.stack = stack
-        self.initial = start
-        self.readout = readout
-        self.output = output
-        self.gate = gate
-        self.dropout = Dropout(embedding.dropout.rate)
+        summary = SummaryInitialState(encoder.summary_width, size)
+        self.initial = choose_initial_state(config.start, summary, size)
+        self.readout = nn.Linear(width, config.width)
+        self.output = CopyOutput(Output(config.width, embedding.vocabulary))
+        self.gate = nn.Linear(width + inputs, 1) if config.copying else None
+        self.dropout = Dropout(config.dropout)
 
     def start(self, memory: Memory) -> PointerState:
-        """Check the arguments.
+        """Return the state before the first token.
 
         Raises:
             ValueError: The memory has no tokens.
@@ -121,12 +120,9 @@ class PointerDecoder(Decoder[PointerState]):
             )
         cells = first_cells(self.initial, memory, self.stack.state_shape)
         context = memory.value.new_zeros(len(cells), memory.value.shape[-1])
-        out_of_vocabulary = (
-            int(memory.tokens.max()) + 1 - self.output.out_features
-            if memory.tokens.numel()
-            else 0
-        )
-        room = memory.value.new_zeros(len(cells), max(0, out_of_vocabulary))
+        size = self.output.out_features
+        ids = [size, *(memory.tokens.flatten() + 1).tolist()]
+        room = memory.value.new_zeros(len(cells), max(ids) - size)
         return PointerState(
             cells, context, self.attend.prepare(memory), memory.tokens, room
         )
@@ -144,9 +140,13 @@ class PointerDecoder(Decoder[PointerState]):
         assert read.weights is not None
         context = read.context[:, 0]
         parts = torch.cat([top, context], -1)
+        if self.gate is None:
+            gate = parts.new_full((len(parts),), torch.inf)
+        else:
+            gate = self.gate(torch.cat([parts, inputs], -1))[:, 0]
         features = CopyFeatures(
             self.dropout(self.readout(parts)),
-            self.gate_logit(torch.cat([parts, inputs], -1)),
+            gate,
             read.weights[:, 0],
             state.tokens,
             state.room,
@@ -155,19 +155,9 @@ class PointerDecoder(Decoder[PointerState]):
             state, cells=cells, context=context, alignment=read.state
         )
 
-    def gate_logit(self, parts: Tensor) -> Float[Tensor, " batch"]:
-        """Return the logit of generating rather than copying.
-
-        Infinity without a gate.
-        """
-        return (
-            parts.new_full((len(parts),), torch.inf)
-            if self.gate is None
-            else self.gate(parts)[:, 0]
-        )
-
     def join(self, steps: Sequence[CopyFeatures]) -> CopyFeatures:
-        return stack_steps(steps)
+        parts = zip(*(step.parts() for step in steps), strict=True)
+        return CopyFeatures(*(torch.stack(part, 1) for part in parts))
 
 
 class PointerGenerator(EncoderDecoder):
@@ -189,34 +179,11 @@ class PointerGenerator(EncoderDecoder):
             raise ValueError(
                 f"the vocabularies have {source_vocabulary} and {target_vocabulary} entries; share one"
             )
-        embedding = OpenEmbedding(
-            target_vocabulary, config.embedding, dropout=config.dropout
-        )
+        embedding = OpenEmbedding(target_vocabulary, config.embedding, config.dropout)
         if config.matching:
             encoder = MatchingEncoder(embedding, config.width, config.dropout)
         else:
             reader = SequenceReader("lstm", config.embedding, config.width)
             encoder = RecurrentEncoder(embedding, reader, config.dropout)
-        memory_width = encoder.memory_width
-        inputs = config.embedding + memory_width
-        stack = Stack("lstm", inputs, config.width)
-        size = math.prod(stack.state_shape)
-        decoder = PointerDecoder(
-            embedding,
-            make_attend(
-                Additive(config.width, memory_width, config.attention, bias=True),
-                build_align(config.align, config.width, config.window),
-                HISTORIES[config.history](config.attention),
-            ),
-            stack,
-            choose_initial_state(
-                config.start, SummaryInitialState(encoder.summary_width, size), size
-            ),
-            nn.Linear(config.width + memory_width, config.width),
-            CopyOutput(Output(config.width, target_vocabulary)),
-            nn.Linear(config.width + memory_width + inputs, 1)
-            if config.copying
-            else None,
-        )
-        super().__init__(encoder, decoder)
+        super().__init__(encoder, PointerDecoder(embedding, encoder, config))
         self.max_source = config.max_source

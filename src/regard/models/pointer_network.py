@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +14,16 @@ from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.attention import ALIGNS, AlignName
 from regard.models.sizes import Share, Size
-from regard.nn.decoders import Decoder, State, SummaryInitialState, first_cells
-from regard.nn.encoder_decoder import decode_target
+from regard.nn.decoders import (
+    Decoder,
+    EncoderDecoder,
+    RecurrentDecoderState,
+    SummaryInitialState,
+    first_cells,
+)
 from regard.nn.layers import Dropout
 from regard.nn.output import OutputLayer, logarithm
-from regard.nn.recurrent import BidirectionalReader, SequenceReader, Stack
+from regard.nn.recurrent import SequenceReader, Stack
 from regard.shapes import (
     Float,
     Lengths,
@@ -28,7 +33,7 @@ from regard.shapes import (
     Tokens,
     to_float32,
 )
-from regard.text.special import IGNORED, SPECIAL
+from regard.text.kinds import IGNORED, SPECIAL
 
 END = SPECIAL.end
 """The token that ends an answer; the tokens behind it are places."""
@@ -69,16 +74,15 @@ class ElementEncoder(nn.Module):
     Its states are the keys; the projected vectors are the values.
     """
 
-    def __init__(
-        self,
-        projection: nn.Linear,
-        reader: BidirectionalReader,
-        dropout: float,
-    ):
+    def __init__(self, element_width: int, config: PointerNetworkConfig):
         super().__init__()
-        self.projection = projection
+        width = config.width
+        reader = SequenceReader(
+            "lstm", width, width, bidirectional=config.bidirectional
+        )
+        self.projection = nn.Linear(element_width, width)
         self.reader = reader
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, elements: Elements, lengths: Lengths) -> Memory:
         projected = self.projection(elements)
@@ -138,16 +142,7 @@ class PositionOutput(nn.Module, OutputLayer):
         return losses.sum(), losses.detach()
 
 
-@dataclass(frozen=True, eq=False)
-class PositionState(State):
-    """`cells (batch, layer, state_width)`, the memory of the end and the elements, and the alignment's state."""
-
-    cells: Tensor
-    memory: Memory
-    alignment: Any = None
-
-
-class PositionDecoder(Decoder[PositionState]):
+class PositionDecoder(Decoder[RecurrentDecoderState]):
     """d_t = stack(last element pointed to, d_{t-1}).
 
     U_ti = score(d_t, e_i); p(place i) = align(u_t)_i (equation 3).
@@ -157,52 +152,43 @@ class PositionDecoder(Decoder[PositionState]):
     step t are the prediction of step t.
     """
 
-    def __init__(
-        self,
-        attend: Attend,
-        stack: Stack,
-        start: nn.Module,
-        widths: tuple[int, int],
-        *,
-        max_elements: int,
-        dropout: float = 0.0,
-    ):
-        """`widths` are those of the memory's keys and values."""
+    def __init__(self, encoder: ElementEncoder, config: PointerNetworkConfig):
         super().__init__()
-        self.attend = attend
+        width = config.width
+        stack = Stack("lstm", width, width)
+        size = math.prod(stack.state_shape)
+        start = SummaryInitialState(encoder.reader.output_width, size)
+        keys = encoder.reader.output_width
+        score = Additive(width, keys, config.attention)
+        self.attend = Attend(score, ALIGNS[config.align](width, 1))
         self.stack = stack
         self.initial = start
-        self.end = nn.Parameter(torch.randn(widths[0]) * widths[0] ** -0.5)
-        self.first = nn.Parameter(torch.randn(widths[1]) * widths[1] ** -0.5)
-        self.output = PositionOutput(1 + max_elements)
-        self.dropout = Dropout(dropout)
+        self.end = nn.Parameter(torch.randn(keys) * keys**-0.5)
+        self.first = nn.Parameter(torch.randn(width) * width**-0.5)
+        self.output = PositionOutput(1 + config.max_elements)
+        self.dropout = Dropout(config.dropout)
 
-    def start(self, memory: Memory) -> PositionState:
+    def start(self, memory: Memory) -> RecurrentDecoderState:
         batch = len(memory.key)
         key = torch.cat([self.end.expand(batch, 1, -1), memory.key], 1)
         value = functional.pad(memory.value, (0, 0, 1, 0))
-        mask = (
-            None
-            if memory.mask is None
-            else Dense(functional.pad(memory.mask.dense(), (1, 0), value=True))
-        )
+        mask = memory.mask
+        if mask is not None:
+            mask = Dense(functional.pad(mask.dense(), (1, 0), value=True))
         cells = first_cells(self.initial, memory, self.stack.state_shape)
-        return PositionState(
-            cells, self.attend.prepare(Memory(key, value, mask, zero_masked=False))
-        )
+        places = Memory(key, value, mask, zero_masked=False)
+        return RecurrentDecoderState(cells, self.attend.prepare(places))
 
     def advance(
         self,
         tokens: Step,
-        state: PositionState,
-    ) -> tuple[Float[Tensor, "batch place"], PositionState]:
+        state: RecurrentDecoderState,
+    ) -> tuple[Float[Tensor, "batch place"], RecurrentDecoderState]:
         places = (tokens - END).clamp(min=0)
-        pointed = state.memory.value[
-            torch.arange(len(tokens), device=tokens.device), places
-        ]
-        inputs = torch.where(
-            (tokens == self.special.start)[:, None], self.first.to(pointed), pointed
-        )
+        rows = torch.arange(len(tokens), device=tokens.device)
+        pointed = state.memory.value[rows, places]
+        is_start = (tokens == self.special.start)[:, None]
+        inputs = torch.where(is_start, self.first.to(pointed), pointed)
         top, cells = self.stack(inputs, state.cells)
         read = self.attend.read(
             self.dropout(top)[:, None], state.memory, state.alignment, weights=True
@@ -211,55 +197,13 @@ class PositionDecoder(Decoder[PositionState]):
         return read.weights[:, 0], replace(state, cells=cells, alignment=read.state)
 
 
-class PointerNetwork(nn.Module):
-    """Read vectors and output places among them."""
+class PointerNetwork(EncoderDecoder):
+    """Read vectors and output places among them.
+
+    Its features are the weights `(batch, position, place)` over END and the elements.
+    """
 
     def __init__(self, element_width: int, config: PointerNetworkConfig):
-        super().__init__()
-        width = config.width
-        reader = SequenceReader(
-            "lstm", width, width, bidirectional=config.bidirectional
-        )
-        self.encoder = ElementEncoder(
-            nn.Linear(element_width, width), reader, config.dropout
-        )
-        stack = Stack("lstm", width, width)
-        start = SummaryInitialState(reader.output_width, math.prod(stack.state_shape))
-        score = Additive(width, reader.output_width, config.attention)
-        attend = Attend(score, ALIGNS[config.align](width, 1))
-        widths = reader.output_width, width
-        self.decoder = PositionDecoder(
-            attend,
-            stack,
-            start,
-            widths,
-            max_elements=config.max_elements,
-            dropout=config.dropout,
-        )
+        encoder = ElementEncoder(element_width, config)
+        super().__init__(encoder, PositionDecoder(encoder, config))
         self.max_elements = config.max_elements
-
-    def features(
-        self,
-        elements: Elements,
-        lengths: Lengths,
-        target: Tokens,
-        forcing: float = 1.0,
-    ) -> Float[Tensor, "batch position place"]:
-        """Weights over END and the elements after each token of `target (batch, position)`, which begins with START.
-
-        `forcing` is the probability of teacher forcing at each step.
-        """
-        return decode_target(
-            self.decoder, self.encoder(elements, lengths), target, forcing
-        )
-
-    def forward(
-        self,
-        elements: Elements,
-        lengths: Lengths,
-        target: Tokens,
-        *,
-        forcing: float = 1.0,
-    ) -> Float[Tensor, "batch position token"]:
-        """Logits `(batch, position, token)` after each token of `target`."""
-        return self.decoder.output(self.features(elements, lengths, target, forcing))

@@ -6,12 +6,11 @@ does not need the folder afterwards.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention.masks import padding
 from regard.attention.memory import Memory
@@ -31,7 +30,7 @@ from regard.models.published import (
     check_complete,
     convert_tokenizer,
     find_published,
-    first_line,
+    library_call,
     library_config,
     load_network,
     load_part,
@@ -40,13 +39,21 @@ from regard.models.published import (
     require_transformers,
 )
 from regard.models.sizes import Size
-from regard.nn.decoders import SequenceDecoder, State
-from regard.nn.encoder_decoder import Encoder, EncoderDecoder
-from regard.nn.output import OutputLayer
-from regard.shapes import Float, Lengths, States, Tokens, to_float32
+from regard.nn.decoders import Encoder, EncoderDecoder, SequenceDecoder, State
+from regard.nn.output import LogitsOutput
+from regard.shapes import (
+    ClassLogits,
+    Float,
+    Images,
+    Lengths,
+    Logits,
+    SpanLogits,
+    States,
+    Tokens,
+)
 from regard.storage.published_folder import CONFIG, PublishedFolder
 from regard.text import Tokenizer
-from regard.text.special import IGNORED, SpecialTokens
+from regard.text.kinds import SpecialTokens
 
 UNBOUNDED_CONTEXT = 512
 """Tokens in a row of a model whose positions have no limit, such as T5."""
@@ -121,12 +128,9 @@ class PretrainedConfig:
 
     def complete_like(self, saved: "PretrainedConfig") -> Any:
         """Return this configuration with what training filled in, from a run's own."""
-        return replace(
-            self,
-            context=self.context or saved.context,
-            architecture=saved.architecture,
-            settings=saved.settings,
-        )
+        filled = {field.name: getattr(saved, field.name) for field in fields(saved)}
+        filled |= {"path": self.path, "revision": self.revision}
+        return replace(self, **filled | {"context": self.context or saved.context})
 
     def complete(self) -> tuple["PretrainedConfig", Tokenizer]:
         """Read the published configuration and tokenizer.
@@ -140,14 +144,15 @@ class PretrainedConfig:
         """
         folder = self.folder()
         config = self.with_settings(folder)
+        library = require_transformers("model")
+        # the base model without storage tells its sizes
+        with torch.device("meta"), quiet_library(), torch.random.fork_rng(devices=[]):
+            network = library.AutoModel.from_config(config.network_config())
         published = load_part(folder, "AutoTokenizer")
-        network = outline_network(config)
         rows = embedding_of(network).num_embeddings
         tokenizer = convert_tokenizer(published, rows, str(folder.path))
-        limits = [self.context, position_limit(network)]
-        if published.model_max_length < UNLIMITED:
-            limits.append(published.model_max_length)
-        bounds = [limit for limit in limits if limit is not None]
+        limits = [self.context, position_limit(network), published.model_max_length]
+        bounds = [limit for limit in limits if limit and limit < UNLIMITED]
         context = min(bounds, default=UNBOUNDED_CONTEXT)
         start = getattr(network.config, "decoder_start_token_id", None)
         if network.config.is_encoder_decoder and start is not None:
@@ -180,13 +185,6 @@ class PretrainedVisionConfig(PretrainedConfig):
     channels: ClassVar[int] = 3
     marks: ClassVar[int] = 1
 
-    def complete_like(self, saved: PretrainedConfig) -> Any:
-        """Return this configuration with what training filled in, from a run's own."""
-        full = super().complete_like(saved)
-        if isinstance(saved, PretrainedVisionConfig):
-            full = replace(full, image=saved.image, patch=saved.patch)
-        return full
-
     @property
     def width(self) -> int:
         """The width of a state."""
@@ -198,13 +196,6 @@ class PretrainedVisionConfig(PretrainedConfig):
         """What the class is read from: the `mean` of the positions, or the first."""
         kind = str(self.settings.get("model_type"))
         return "mean" if kind.startswith(MEAN_POOLED) else "first"
-
-
-def outline_network(config: PretrainedConfig) -> Any:
-    """Build the base model without storage, to learn its sizes."""
-    library = require_transformers("model")
-    with torch.device("meta"), quiet_library(), torch.random.fork_rng(devices=[]):
-        return library.AutoModel.from_config(config.network_config())
 
 
 def position_limit(network: Any) -> int | None:
@@ -230,20 +221,65 @@ def embedding_of(network: Any) -> nn.Embedding:
 class ReportedAttention(nn.Module):
     """The place to which a pretrained model reports its attention, layer by layer."""
 
-    def report(self, layers: Sequence[Tensor], skip_count: int = 0) -> None:
-        """Report the weights `(batch, head, query, key)` of each layer.
+    skip_queries = skip_keys = 0
+    """Numbers of first positions that maps leave out."""
 
-        The first `skip_count` keys are left out.
-        """
+    def report(self, layers: Sequence[Tensor]) -> None:
+        """Report the weights `(batch, head, query, key)` of each layer."""
         for number, layer in enumerate(layers):
-            weights = layer[..., skip_count:]
+            weights = layer[..., self.skip_queries :, self.skip_keys :]
             count = weights.shape[-2]
             report_event(self, LookupEvent(count, select_from(weights), call=number))
 
-    @property
-    def is_observed(self) -> bool:
-        """Whether somebody records the attention."""
-        return find_observer(self) is not None
+
+def run_reporting(
+    network: Any,
+    inputs: Mapping[str, Any],
+    places: Mapping[str, ReportedAttention],
+) -> Any:
+    """Run a network, and report its attention if somebody records it.
+
+    Args:
+        network: The network.
+        inputs: Its inputs.
+        places: Where to report the maps of each output.
+
+    Raises:
+        InputError: Somebody records it, and the network returns no weights.
+    """
+    if all(find_observer(place) is None for place in places.values()):
+        return network(**inputs)
+    outputs = run_plain(network, inputs)
+    for name, place in places.items():
+        layers = outputs.get(name) or outputs.get(f"encoder_{name}") or ()
+        layers = [layer for layer in layers if layer is not None]
+        if not layers or any(layer.ndim != 4 for layer in layers):
+            kind = network.config.model_type
+            raise InputError(
+                f"the attention of {type(network).__name__} (model type {kind}) "
+                "cannot be shown: it returns no weights of queries by keys. Use kind "
+                "gradient."
+            )
+        place.report(layers)
+    return outputs
+
+
+def run_plain(network: Any, inputs: Mapping[str, Any]) -> Any:
+    """Run a network by its plain implementation, which returns its weights."""
+    before = network.config._attn_implementation
+    network.set_attn_implementation("eager")
+    try:
+        return network(**inputs, output_attentions=True)
+    finally:
+        network.set_attn_implementation(before)
+
+
+def mask_padding(network: Any, tokens: Tokens, lengths: Lengths) -> dict[str, Tensor]:
+    """Return the inputs of a network for rows of tokens, padded on the right."""
+    mask = padding(lengths, tokens.shape[1]).readable()
+    pad = network.config.get_text_config().pad_token_id or 0
+    tokens = tokens.masked_fill(~mask, pad)
+    return {"input_ids": tokens, "attention_mask": mask.long()}
 
 
 class Pretrained(nn.Module, ReportsWeights):
@@ -260,6 +296,8 @@ class Pretrained(nn.Module, ReportsWeights):
         super().__init__()
         self.attention = ReportedAttention()
         self.network = network
+        self.network_class = type(network)
+        """The class of transformers of which the network is an instance or a part."""
 
     @property
     def token_table(self) -> nn.Module:
@@ -268,28 +306,21 @@ class Pretrained(nn.Module, ReportsWeights):
 
     def run_network(self, **inputs: Any) -> Any:
         """Run the network, and report its attention if somebody records it."""
-        return run_reporting(self.network, self.attention, inputs)
+        return run_reporting(self.network, inputs, {"attentions": self.attention})
 
     def row_inputs(
         self,
         tokens: Tokens,
         lengths: Lengths,
-        segments: Any,
+        segments: Any = None,
     ) -> dict[str, Any]:
         """Return the inputs of the network for rows of tokens, padded on the right."""
-        config = self.network.config
         forward = self.network.forward
-        mask = padding(lengths, tokens.shape[1]).readable()
-        tokens = tokens.masked_fill(~mask, config.get_text_config().pad_token_id or 0)
-        inputs = {"input_ids": tokens, "attention_mask": mask.long()}
-        kinds = getattr(config, "type_vocab_size", 0)
+        inputs = mask_padding(self.network, tokens, lengths)
+        kinds = getattr(self.network.config, "type_vocab_size", 0)
         if segments is not None and kinds and accepts(forward, "token_type_ids"):
             inputs["token_type_ids"] = segments.clamp(max=kinds - 1)
         return inputs | ({"use_cache": False} if accepts(forward, "use_cache") else {})
-
-    def read_rows(self, tokens: Tokens, lengths: Lengths, segments: Any = None) -> Any:
-        """Run the network on rows of tokens, padded on the right."""
-        return self.run_network(**self.row_inputs(tokens, lengths, segments))
 
     def load_published(self, folder: PublishedFolder) -> None:
         """Load the weights of the published model; a new head stays as it is.
@@ -299,75 +330,19 @@ class Pretrained(nn.Module, ReportsWeights):
         """
         loaded, missing = load_network(self.network_class, folder)
         prefix = f"{self.network.base_model_prefix}."
-        absent = [
-            name
-            for name in missing
-            if POOLER not in name
-            and not (self.replaces_head and not name.startswith(prefix))
-        ]
+        absent = []
+        for name in missing:
+            is_new = self.replaces_head and not name.startswith(prefix)
+            if POOLER not in name and not is_new:
+                absent.append(name)
         check_complete(folder, loaded, absent)
         if type(loaded) is not type(self.network):
             loaded = loaded.get_encoder()
-        shapes = {
-            name: tensor.shape for name, tensor in self.network.state_dict().items()
-        }
-        fitting = {
-            name: tensor
-            for name, tensor in loaded.state_dict().items()
-            if name not in missing and shapes.get(name) == tensor.shape
-        }
-        self.network.load_state_dict(fitting, strict=False)
-
-    @property
-    def network_class(self) -> Any:
-        """The class of transformers of which the network is an instance or a part."""
-        return type(self.network)
-
-
-def run_reporting(
-    network: Any,
-    attention: ReportedAttention,
-    inputs: Mapping[str, Any],
-    skip_count: int = 0,
-) -> Any:
-    """Run a network, and report its self-attention if somebody records it.
-
-    Raises:
-        InputError: Somebody records it, and the network returns no weights.
-    """
-    if not attention.is_observed:
-        return network(**inputs)
-    outputs = run_plain(network, inputs)
-    layers = layers_of(network, outputs, "attentions", "encoder_attentions")
-    attention.report([layer[..., skip_count:, :] for layer in layers], skip_count)
-    return outputs
-
-
-def run_plain(network: Any, inputs: Mapping[str, Any]) -> Any:
-    """Run a network by its plain implementation, which returns its weights."""
-    before = network.config._attn_implementation
-    network.set_attn_implementation("eager")
-    try:
-        return network(**inputs, output_attentions=True)
-    finally:
-        network.set_attn_implementation(before)
-
-
-def layers_of(network: Any, outputs: Any, *names: str) -> list[Tensor]:
-    """Return the maps of all layers from the first of some outputs that is there.
-
-    Raises:
-        InputError: The network returns no weights of queries by keys.
-    """
-    for name in names:
-        layers = [layer for layer in outputs.get(name) or () if layer is not None]
-        if layers and all(layer.ndim == 4 for layer in layers):
-            return layers
-    kind = network.config.model_type
-    raise InputError(
-        f"the attention of {type(network).__name__} (model type {kind}) cannot be "
-        "shown: it returns no weights of queries by keys. Use kind gradient."
-    )
+        published = loaded.state_dict()
+        for name, weight in self.network.state_dict().items():
+            tensor = None if name in missing else published.get(name)
+            if tensor is not None and tensor.shape == weight.shape:
+                weight.copy_(tensor)
 
 
 def build_network(config: PretrainedConfig, kind: str, **changes: Any) -> Any:
@@ -386,16 +361,10 @@ def build_network(config: PretrainedConfig, kind: str, **changes: Any) -> Any:
     values = config.network_config()
     for name, value in changes.items():
         setattr(values, name, value)
-    try:
-        with quiet_library():
-            if not kind.startswith("Auto"):
-                return getattr(library, kind)._from_config(values)
-            network = getattr(library, kind).from_config(values)
-    except (ValueError, KeyError, AttributeError, TypeError, ImportError) as error:
-        raise InputError(
-            f"model.settings: transformers has no {kind} for model type "
-            f"{values.model_type} ({first_line(error)})"
-        ) from error
+    with library_call(f"model.settings: model type {values.model_type} has no {kind}"):
+        if not kind.startswith("Auto"):
+            return getattr(library, kind)._from_config(values)
+        network = getattr(library, kind).from_config(values)
     if kind == "AutoModel" and "pooler" in dict(network.named_children()):
         network.pooler = None
     return network
@@ -412,35 +381,63 @@ def new_head(width: int, outputs: int) -> nn.Linear:
 class PretrainedEncoder(Pretrained):
     """The states of a text: an encoder, the encoder of an encoder-decoder, a decoder.
 
-    With `head`, the published class with a head of this kind of `HEADS` computes the
-    logits, if the model is one; otherwise a linear layer reads the states.
+    The published class with a head of kind `head_name` of `HEADS` computes the logits,
+    if the model is one; otherwise a new linear layer reads the states.
     """
 
-    def __init__(self, config: PretrainedConfig, head: str, outputs: int):
-        has_head = config.architecture.endswith(HEADS[head])
+    config_class = PretrainedConfig
+    head_name: ClassVar[str]
+
+    def __init__(self, vocabulary: int, outputs: int, config: PretrainedConfig):
+        has_head = config.architecture.endswith(HEADS[self.head_name])
         changes: dict[str, Any] = {}
-        if head != "span" or not has_head:
+        if self.head_name != "span" or not has_head:
             changes["num_labels"] = outputs
         if has_head and config.settings.get("pad_token_id") is None:
             changes["pad_token_id"] = 0
         kind = config.architecture if has_head else "AutoModel"
         network = build_network(config, kind, **changes)
         values = network.config
-        self._network_class = type(network)
+        network_class = type(network)
         if not has_head and values.is_encoder_decoder:
             network = network.get_encoder()
         super().__init__(network)
+        self.network_class = network_class
         self.config = config
         self.is_causal = config.is_causal
         self.has_head = self.replaces_head = has_head
         if not has_head:
-            self.dropout = nn.Dropout(_dropout_of(values))
+            names = (
+                "classifier_dropout",
+                "hidden_dropout_prob",
+                "dropout",
+                "dropout_rate",
+            )
+            rates = [getattr(values, name, None) for name in names]
+            rates = [rate for rate in rates if isinstance(rate, float)]
+            self.dropout = nn.Dropout(next(iter(rates), 0.1))
             self.head = new_head(values.get_text_config().hidden_size, outputs)
 
-    @property
-    def network_class(self) -> Any:
-        """The class of the whole model: that of an encoder is its encoder-decoder."""
-        return self._network_class
+    def forward(
+        self,
+        tokens: Tokens,
+        lengths: Lengths,
+        segments: Tokens | None = None,
+    ) -> Float[Tensor, "batch *output"]:
+        """Return the logits of rows of tokens, padded on the right."""
+        outputs = self.run_network(**self.row_inputs(tokens, lengths, segments))
+        if self.has_head:
+            return self.read_logits(outputs)
+        states = self.select_states(outputs.last_hidden_state, lengths)
+        return self.head(self.dropout(states))
+
+    def read_logits(self, outputs: Any) -> Tensor:
+        """Return the logits of the published head."""
+        return outputs.logits
+
+    def select_states(self, states: States, lengths: Lengths) -> Tensor:
+        """Return the states that a new head reads."""
+        return states
 
     @property
     def output(self) -> nn.Linear:
@@ -455,97 +452,53 @@ class PretrainedEncoder(Pretrained):
         ]
         return layers[-1]
 
-    def states(self, tokens: Tokens, lengths: Lengths, segments: Any = None) -> States:
-        """Return the states `(batch, position, width)` of rows of tokens."""
-        return self.read_rows(tokens, lengths, segments).last_hidden_state
-
-    def pool(
-        self,
-        tokens: Tokens,
-        lengths: Lengths,
-        segments: Any = None,
-    ) -> Float[Tensor, "batch width"]:
-        """Return one state of a text: the last of a causal model, else the mean."""
-        states = self.states(tokens, lengths, segments)
-        if self.is_causal:
-            last = (lengths - 1).clamp(min=0)
-            return states[torch.arange(len(states), device=states.device), last]
-        real = padding(lengths, tokens.shape[1]).readable()[..., None]
-        total = states.masked_fill(~real, 0.0).sum(1)
-        return total / lengths.clamp(min=1)[:, None]
-
-
-def _dropout_of(values: Any) -> float:
-    """Return the dropout before a new head."""
-    names = "classifier_dropout", "hidden_dropout_prob", "dropout", "dropout_rate"
-    rates = [getattr(values, name, None) for name in names]
-    return next((rate for rate in rates if isinstance(rate, float)), 0.1)
-
 
 class PretrainedClassifier(PretrainedEncoder, Classifier):
     """A class of one text or two: a new linear layer, or the published head."""
 
-    config_class = PretrainedConfig
     form = "published-texts"
+    head_name = "class"
     output: Any
 
-    def __init__(self, vocabulary: int, classes: int, config: PretrainedConfig):
-        super().__init__(config, "class", classes)
-
-    def forward(
-        self,
-        tokens: Tokens,
-        lengths: Lengths,
-        segments: Tokens | None = None,
-    ) -> Float[Tensor, "batch class"]:
-        """Return the logits of the classes."""
-        if self.has_head:
-            return self.read_rows(tokens, lengths, segments).logits
-        return self.head(self.dropout(self.pool(tokens, lengths, segments)))
+    def select_states(self, states: States, lengths: Lengths) -> Tensor:
+        """Return one state of a text: the last of a causal model, else the mean."""
+        if self.is_causal:
+            last = (lengths - 1).clamp(min=0)
+            return states[torch.arange(len(states), device=states.device), last]
+        real = padding(lengths, states.shape[1]).readable()[..., None]
+        total = states.masked_fill(~real, 0.0).sum(1)
+        return total / lengths.clamp(min=1)[:, None]
 
 
 class PretrainedTagger(PretrainedEncoder):
     """A tag for each token: a new linear layer, or the published head."""
 
-    config_class = PretrainedConfig
-
-    def __init__(self, vocabulary: int, tags: int, config: PretrainedConfig):
-        super().__init__(config, "tag", tags)
-
-    def forward(
-        self,
-        tokens: Tokens,
-        lengths: Lengths,
-    ) -> Float[Tensor, "batch position tag"]:
-        """Return the logits of the tags at each position."""
-        if self.has_head:
-            return self.read_rows(tokens, lengths).logits
-        return self.head(self.dropout(self.states(tokens, lengths)))
+    head_name = "tag"
 
 
 class PretrainedSpans(PretrainedEncoder):
     """The first and last token of an answer: a new layer, or the published head."""
 
-    config_class = PretrainedConfig
     form = "one-row"
+    head_name = "span"
 
     def __init__(self, vocabulary: int, config: PretrainedConfig):
-        super().__init__(config, "span", 2)
+        super().__init__(vocabulary, 2, config)
 
     def forward(
         self,
         tokens: Tokens,
         lengths: Lengths,
         segments: Tokens | None = None,
-    ) -> Float[Tensor, "batch position 2"]:
+    ) -> SpanLogits:
         """Return the logits of start and end, minus infinity past each length."""
-        if self.has_head:
-            outputs = self.read_rows(tokens, lengths, segments)
-            logits = torch.stack([outputs.start_logits, outputs.end_logits], -1)
-        else:
-            logits = self.head(self.dropout(self.states(tokens, lengths, segments)))
+        logits = super().forward(tokens, lengths, segments)
         real = padding(lengths, tokens.shape[1]).readable()
         return logits.masked_fill(~real[..., None], -torch.inf)
+
+    def read_logits(self, outputs: Any) -> Tensor:
+        """Return the logits of the published head."""
+        return torch.stack([outputs.start_logits, outputs.end_logits], -1)
 
 
 class PretrainedVision(Pretrained):
@@ -567,8 +520,8 @@ class PretrainedVision(Pretrained):
 
     def forward(
         self,
-        pixels: Float[Tensor, "batch channel height width"],
-    ) -> Float[Tensor, "batch class"]:
+        pixels: Images,
+    ) -> ClassLogits:
         """Return the logits of the classes."""
         outputs = self.run_network(pixel_values=pixels)
         if self.has_head:
@@ -582,50 +535,6 @@ class PretrainedVision(Pretrained):
         return tower(pixel_values=pixels).last_hidden_state
 
 
-class LogitsOutput(nn.Module, OutputLayer):
-    """The output layer of a model whose features are the logits themselves."""
-
-    def __init__(self, vocabulary: int):
-        super().__init__()
-        self.out_features = vocabulary
-
-    def forward(self, input: Any) -> Tensor:
-        """Return the logits."""
-        return input
-
-    def loss(
-        self,
-        features: Any,
-        targets: Tokens,
-        smoothing: float = 0.0,
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]:
-        """Return the sum of the cross-entropies, and that of each position."""
-        losses = functional.cross_entropy(
-            to_float32(features).flatten(0, 1),
-            targets.flatten(),
-            ignore_index=IGNORED,
-            reduction="none",
-            label_smoothing=smoothing,
-        )
-        return losses.sum(), losses.detach().view(targets.shape)
-
-
-class LogitsPredictions(nn.Module):
-    """The predictions of a model whose states are the logits themselves."""
-
-    def __init__(self, vocabulary: int):
-        super().__init__()
-        self.output = LogitsOutput(vocabulary)
-
-    def features(self, states: Tensor) -> Tensor:
-        """Return the logits."""
-        return states
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Return the logits."""
-        return states
-
-
 class PretrainedMaskedLM(Pretrained):
     """The logits of the token at each position of a text with blanks."""
 
@@ -635,20 +544,20 @@ class PretrainedMaskedLM(Pretrained):
     def __init__(self, vocabulary: int, config: PretrainedConfig):
         super().__init__(build_network(config, "AutoModelForMaskedLM"))
         self.config = config
-        self.predictions = LogitsPredictions(vocabulary)
+        self.predictions = LogitsOutput(vocabulary)
 
     def forward(
         self,
         tokens: Tokens,
         lengths: Lengths,
         segments: Tokens | None = None,
-    ) -> Float[Tensor, "batch position vocabulary"]:
+    ) -> Logits:
         """Return the logits, which `predictions` leaves as they are."""
-        return self.read_rows(tokens, lengths, segments).logits
+        return self.run_network(**self.row_inputs(tokens, lengths, segments)).logits
 
     def states(self, tokens: Tokens, lengths: Lengths) -> States:
         """Return the states `(batch, position, width)` before the head."""
-        inputs = self.row_inputs(tokens, lengths, None)
+        inputs = self.row_inputs(tokens, lengths)
         return self.network.base_model(**inputs).last_hidden_state
 
 
@@ -726,7 +635,10 @@ class PretrainedLanguageModel(Pretrained, LanguageModel[CacheState]):
             ValueError: There are more tokens than `context`.
         """
         read = torch.cat([state.tokens, tokens], 1)
-        check_context(read, self.context)
+        if self.context is not None and read.shape[1] > self.context:
+            raise ValueError(
+                f"{read.shape[1]} tokens exceed the model's context of {self.context}"
+            )
         if torch.is_grad_enabled() and not state.position:
             outputs = self.run_network(input_ids=tokens, use_cache=False)
             return outputs.logits, replace(state, tokens=read)
@@ -739,14 +651,6 @@ class PretrainedLanguageModel(Pretrained, LanguageModel[CacheState]):
         return outputs.logits, CacheState(read, read_cache(outputs.past_key_values))
 
 
-def check_context(tokens: Tokens, context: int | None) -> None:
-    """Raise ValueError for more tokens than a model's context."""
-    if context is not None and tokens.shape[1] > context:
-        raise ValueError(
-            f"{tokens.shape[1]} tokens exceed the model's context of {context}"
-        )
-
-
 class SourceEncoder(Encoder, ReportsWeights):
     """The encoder of a published encoder-decoder; its weights belong to the decoder.
 
@@ -757,6 +661,7 @@ class SourceEncoder(Encoder, ReportsWeights):
     self_attention = "attention"
     decoder: Any
     first: int | None
+    """The token before each source, if the model reads one."""
 
     def __init__(self, decoder: "TargetDecoder", config: PretrainedConfig):
         super().__init__()
@@ -766,7 +671,6 @@ class SourceEncoder(Encoder, ReportsWeights):
         width = decoder.network.config.hidden_size
         self.memory_width = self.summary_width = width
         self.first = None
-        """The token before each source, if the model reads one."""
 
     def parameters(self, recurse: bool = True) -> Any:
         """Return the parameters of the decoder's network, which has the encoder."""
@@ -784,19 +688,14 @@ class SourceEncoder(Encoder, ReportsWeights):
             first = torch.full_like(tokens[:, :1], self.first)
             tokens = torch.cat([first, tokens], 1)
             lengths = lengths + 1
-        mask = padding(lengths, tokens.shape[1]).readable()
-        pad = network.config.pad_token_id or 0
-        inputs = {
-            "input_ids": tokens.masked_fill(~mask, pad),
-            "attention_mask": mask.long(),
-        }
-        outputs = run_reporting(network, self.attention, inputs, self.skip_count)
+        inputs = mask_padding(network, tokens, lengths)
+        outputs = run_reporting(network, inputs, {"attentions": self.attention})
         return Memory.of(outputs.last_hidden_state, lengths, tokens=tokens)
 
     @property
     def skip_count(self) -> int:
         """Number of positions before the source, which maps leave out."""
-        return 0 if self.first is None else 1
+        return self.attention.skip_keys
 
 
 class TargetDecoder(SequenceDecoder[CacheState]):
@@ -811,8 +710,6 @@ class TargetDecoder(SequenceDecoder[CacheState]):
         self.attention = ReportedAttention()
         self.cross = ReportedAttention()
         self.network = build_network(config, "AutoModelForSeq2SeqLM")
-        self.skip_count = 0
-        """Number of positions before the source, which maps leave out."""
         self.output = LogitsOutput(vocabulary)
 
     def start(self, memory: Memory) -> CacheState:
@@ -843,7 +740,8 @@ class TargetDecoder(SequenceDecoder[CacheState]):
             source = fill_cache(state.source_cache)
             inputs["past_key_values"] = EncoderDecoderCache(target, source)
             inputs["use_cache"] = True
-        outputs = self._run_network(inputs)
+        places = {"decoder_attentions": self.attention, "cross_attentions": self.cross}
+        outputs = run_reporting(self.network, inputs, places)
         if not with_cache:
             return outputs.logits, replace(state, tokens=read)
         cache = outputs.past_key_values
@@ -851,15 +749,6 @@ class TargetDecoder(SequenceDecoder[CacheState]):
         source = cache.cross_attention_cache
         after = CacheState(read, read_cache(target), memory, read_cache(source))
         return outputs.logits, after
-
-    def _run_network(self, inputs: Mapping[str, Any]) -> Any:
-        if not self.attention.is_observed and not self.cross.is_observed:
-            return self.network(**inputs)
-        outputs = run_plain(self.network, inputs)
-        self.attention.report(layers_of(self.network, outputs, "decoder_attentions"))
-        cross = layers_of(self.network, outputs, "cross_attentions")
-        self.cross.report(cross, self.skip_count)
-        return outputs
 
 
 class PretrainedSeq2Seq(EncoderDecoder):
@@ -893,11 +782,11 @@ class PretrainedSeq2Seq(EncoderDecoder):
         special: SpecialTokens,
     ) -> None:
         self._source_special = special
-        encoder = self.encoder
-        values = self.decoder.network.config
-        assert isinstance(encoder, SourceEncoder)
-        encoder.first = values.bos_token_id if special.opens else None
-        self.decoder.skip_count = encoder.skip_count
+        start = self.decoder.network.config.bos_token_id if special.opens else None
+        self.encoder.first = start
+        count = 0 if start is None else 1
+        self.encoder.attention.skip_queries = count
+        self.encoder.attention.skip_keys = self.decoder.cross.skip_keys = count
 
     def load_published(self, folder: PublishedFolder) -> None:
         """Load the weights of the published model."""

@@ -6,7 +6,6 @@ and every file lies inside the folder.
 
 import inspect
 import json
-import math
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,8 +20,8 @@ from regard.extras import how_to_install
 from regard.storage import tensors
 from regard.storage.published_folder import CONFIG, INDEX, WEIGHTS, PublishedFolder
 from regard.text import Tokenizer, TokenizerSettings
+from regard.text.kinds import SpecialTokens
 from regard.text.pipeline import Pipeline
-from regard.text.special import SpecialTokens
 
 ABOUT = "tokenizer_config.json"
 CODE = "auto_map"
@@ -87,6 +86,20 @@ def quiet_library() -> Iterator[None]:
         logging.set_verbosity(level)
         if has_bars:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def library_call(complaint: str) -> Iterator[None]:
+    """Run a call of transformers without its reports.
+
+    Raises:
+        InputError: It fails; the message begins with `complaint`.
+    """
+    try:
+        with quiet_library():
+            yield
+    except Exception as error:  # its parts raise errors of their own, and bare ones
+        raise InputError(f"{complaint} ({first_line(error)})") from error
 
 
 def find_published(
@@ -176,7 +189,21 @@ def check_weights(
     Raises:
         InputError: They don't, a file is broken, or a tensor is quantized.
     """
-    count, numbers = count_weights(folder)
+    names = {WEIGHTS}
+    if folder.has(INDEX):
+        locations = folder.json(INDEX).get("weight_map")
+        if isinstance(locations, dict):
+            names |= {name for name in locations.values() if isinstance(name, str)}
+    count = numbers = 0
+    for name in sorted(filter(folder.has, names)):
+        for key, tensor in tensors.outline(folder.file(name)).items():
+            if tensor.dtype in QUANTIZED and key.endswith(MATRICES):
+                raise InputError(
+                    f"{folder.path / name}: the weights are quantized ({key} is of "
+                    f"{tensor.dtype}). Use the model that they were made from."
+                )
+            count += 1
+            numbers += tensor.numel()
     needed = COPIES * BYTES * numbers
     if needed > available:
         raise InputError(
@@ -193,38 +220,6 @@ def check_weights(
                 f"{folder.path / CONFIG}: {key} is {value}, and there are {count} "
                 f"tensors of {numbers} numbers. Do the weights belong to another model?"
             )
-
-
-def count_weights(folder: PublishedFolder) -> tuple[int, int]:
-    """Return how many tensors and numbers weights have, by their headers and index."""
-    names = {WEIGHTS}
-    size = 0
-    if folder.has(INDEX):
-        index = folder.json(INDEX)
-        locations = index.get("weight_map")
-        about = index.get("metadata")
-        if isinstance(locations, dict):
-            names |= {name for name in locations.values() if isinstance(name, str)}
-        size = about.get("total_size", 0) if isinstance(about, dict) else 0
-        if type(size) not in (int, float) or not 0 <= size < math.inf:
-            raise InputError(
-                f"{folder.path / INDEX}: total_size is {size!r}; expected a number of "
-                "bytes"
-            )
-    count = 0
-    numbers = 0
-    for name in sorted(names):
-        if not folder.has(name):
-            continue
-        for key, tensor in tensors.outline(folder.file(name)).items():
-            if tensor.dtype in QUANTIZED and key.endswith(MATRICES):
-                raise InputError(
-                    f"{folder.path / name}: the weights are quantized ({key} is of "
-                    f"{tensor.dtype}). Use the model that they were made from."
-                )
-            count += 1
-            numbers += tensor.numel()
-    return count, max(numbers, int(size) // BYTES)
 
 
 def _integers(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -252,16 +247,11 @@ def read_settings(folder: PublishedFolder) -> dict[str, Any]:
     """
     check_published(folder)
     library = require_transformers(str(folder.path))
-    try:
-        with quiet_library():
-            config = library.AutoConfig.from_pretrained(
-                folder.path, local_files_only=True, trust_remote_code=False
-            )
+    with library_call(f"{folder.path / CONFIG}: transformers cannot read it"):
+        config = library.AutoConfig.from_pretrained(
+            folder.path, local_files_only=True, trust_remote_code=False
+        )
         settings = json.loads(json.dumps(config.to_diff_dict(), default=str))
-    except Exception as error:  # its validators raise errors of their own
-        raise InputError(
-            f"{folder.path / CONFIG}: transformers cannot read it ({first_line(error)})"
-        ) from error
     result = {key: value for key, value in settings.items() if key not in UNRELATED}
     return result | {"model_type": config.model_type}
 
@@ -280,12 +270,8 @@ def library_config(settings: Mapping[str, Any]) -> Any:
             f"model.settings: model type {kind!r} is unknown to transformers "
             f"{library.__version__}. Install a newer version."
         )
-    try:
+    with library_call("model.settings: transformers refuses them"):
         return library.CONFIG_MAPPING[kind].from_dict(values)
-    except Exception as error:  # its validators raise errors of their own
-        raise InputError(
-            f"model.settings: transformers refuses them ({first_line(error)})"
-        ) from error
 
 
 def load_network(
@@ -308,21 +294,19 @@ def load_network(
         InputError: The library cannot load the files, or tensors are left over.
     """
     check_published(folder)
-    try:
-        with quiet_library(), torch.random.fork_rng(devices=[]):
-            model, report = kind.from_pretrained(
-                folder.path,
-                dtype=torch.float32,
-                use_safetensors=True,
-                local_files_only=True,
-                trust_remote_code=False,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-            )
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{folder.path}: transformers cannot load it ({first_line(error)})"
-        ) from error
+    with (
+        library_call(f"{folder.path}: transformers cannot load it"),
+        torch.random.fork_rng(devices=[]),
+    ):
+        model, report = kind.from_pretrained(
+            folder.path,
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )
     unexpected = sorted(report["unexpected_keys"])
     if exact and unexpected:
         raise InputError(
@@ -354,34 +338,24 @@ def load_part(folder: PublishedFolder, kind: str) -> Any:
     """
     library = require_transformers(str(folder.path))
     _check_links(folder)
-    try:
-        with quiet_library():
-            return getattr(library, kind).from_pretrained(
-                folder.path, local_files_only=True, trust_remote_code=False
-            )
-    except Exception as error:  # the tokenizers library raises bare Exception
-        raise InputError(
-            f"{folder.path}: transformers cannot load its {kind.removeprefix('Auto')} "
-            f"({first_line(error)})"
-        ) from error
-
-
-def read_tokenizer(folder: PublishedFolder, size: int | None = None) -> Tokenizer:
-    """Return a published tokenizer as one of kind pipeline.
-
-    Args:
-        folder: The folder of the model.
-        size: Number of the model's embeddings; ids behind the tokenizer's have no text.
-
-    Raises:
-        InputError: The library cannot load the tokenizer, computes it in Python, or it
-            has more entries than the model.
-    """
-    return convert_tokenizer(load_part(folder, "AutoTokenizer"), size, str(folder.path))
+    part = kind.removeprefix("Auto")
+    with library_call(f"{folder.path}: transformers cannot load its {part}"):
+        return getattr(library, kind).from_pretrained(
+            folder.path, local_files_only=True, trust_remote_code=False
+        )
 
 
 def convert_tokenizer(published: Any, size: int | None, place: str) -> Tokenizer:
-    """Convert a tokenizer of transformers; see `read_tokenizer`."""
+    """Convert a tokenizer of transformers to one of kind pipeline.
+
+    Args:
+        published: The tokenizer.
+        size: Number of the model's embeddings; ids behind the tokenizer's have no text.
+        place: What an error begins with.
+
+    Raises:
+        InputError: It is computed in Python, or has more entries than the model.
+    """
     library = require_transformers(place)
     if not isinstance(published, library.PreTrainedTokenizerFast):
         raise InputError(
@@ -405,12 +379,8 @@ def convert_tokenizer(published: Any, size: int | None, place: str) -> Tokenizer
     unused = sorted(set(range(rows)) - {*vocabulary.values()})
     entries |= {f"<unused:{index}>": index for index in unused}
     special = special_tokens(published, unused=rows - count)
-    try:
+    with library_call(f"{place}: the tokenizer cannot be used"):
         pipeline = Pipeline(document, entries, special)
-    except Exception as error:  # the tokenizers library raises bare Exception
-        raise InputError(
-            f"{place}: the tokenizer cannot be used ({first_line(error)})"
-        ) from error
     settings = TokenizerSettings("pipeline", max(rows, 5))
     return Tokenizer.of_backend(settings, pipeline, special)
 
@@ -421,8 +391,9 @@ def special_tokens(published: Any, unused: int = 0) -> SpecialTokens:
     What stands around a text and between two is read from the encoding of one and of
     two texts.
     """
-    before, after = _layout(published, "a")
-    _, between, _ = _layout(published, "a", "a")
+    backend = published.backend_tokenizer
+    before, after = _layout(backend.encode("a"), 1)
+    _, between, _ = _layout(backend.encode("a", "a"), 2)
     names = ("sep", "eos", "bos", "cls", "pad", "unk")
     ids = {name: getattr(published, f"{name}_token_id") for name in names}
 
@@ -443,21 +414,15 @@ def special_tokens(published: Any, unused: int = 0) -> SpecialTokens:
     )
 
 
-def _layout(published: Any, *texts: str) -> list[list[int]]:
+def _layout(encoding: Any, texts: int) -> list[list[int]]:
     """Return the special ids before, between and behind texts."""
-    special = set(published.all_special_ids)
-    names = ("bos", "eos", "cls", "sep")
-    marks = {getattr(published, f"{name}_token_id") for name in names}
-    if published.unk_token_id not in marks:
-        special.discard(published.unk_token_id)
-    groups: list[list[int]] = [[] for _ in range(len(texts) + 1)]
+    groups: list[list[int]] = [[] for _ in range(texts + 1)]
     number = 0
-    is_inside = False
-    for index in published(*texts, verbose=False)["input_ids"]:
-        if index in special:
-            number = min(number + is_inside, len(texts))
-            groups[number].append(index)
-        is_inside = index not in special
+    for id_, text in zip(encoding.ids, encoding.sequence_ids, strict=True):
+        if text is None:
+            groups[number].append(id_)
+        else:
+            number = text + 1
     return groups
 
 

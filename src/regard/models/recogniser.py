@@ -1,10 +1,9 @@
 """The recogniser of speech of Chorowski et al. 2015 (1506.07503)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
-from torch import nn
 
 from regard.attention.history import make_attend
 from regard.attention.scores import Additive
@@ -17,16 +16,15 @@ from regard.models.attention import (
 from regard.models.bahdanau import BahdanauDecoder, MaxoutReadout
 from regard.models.sizes import Share, Size
 from regard.nn.decoders import (
+    EncoderDecoder,
     InitialStateName,
     SummaryInitialState,
     choose_initial_state,
 )
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.encoder_decoder import decode_target
-from regard.nn.encoders import FrameEncoder, Frames, SubsamplingConvolutions
+from regard.nn.encoders import FrameEncoder, SubsamplingConvolutions
+from regard.nn.layers import TokenEmbedding
 from regard.nn.output import Connectionist, Output
 from regard.nn.recurrent import BidirectionalReader, SequenceReader, Stack
-from regard.shapes import Lengths, Logits, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +62,7 @@ class ChorowskiConfig:
             raise ValueError("stages is empty; name the width of at least one")
 
 
-class Chorowski(nn.Module):
+class Chorowski(EncoderDecoder):
     """Additive attention of s_{i-1} to the states of the sound; then s_i.
 
     With a history, the weights before are read as well (equations 1 to 3). The decoder
@@ -75,7 +73,6 @@ class Chorowski(nn.Module):
     config_class = ChorowskiConfig
 
     def __init__(self, vocabulary: int, features: int, config: ChorowskiConfig):
-        super().__init__()
         width = 2 * config.reader
         convolutions = SubsamplingConvolutions(features, config.stages, width)
         reader = BidirectionalReader((), (), width)
@@ -83,11 +80,11 @@ class Chorowski(nn.Module):
             reader = SequenceReader(
                 "gru", width, config.reader, config.layers, dropout=config.dropout
             )
-        self.encoder = FrameEncoder(convolutions, reader, config.dropout)
-        memory = self.encoder.memory_width
+        encoder = FrameEncoder(convolutions, reader, config.dropout)
+        memory = encoder.memory_width
         start = SummaryInitialState(memory, config.width)
-        self.decoder = BahdanauDecoder(
-            TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
+        decoder = BahdanauDecoder(
+            TokenEmbedding(vocabulary, config.embedding, config.dropout),
             make_attend(
                 Additive(config.width, memory, config.attention),
                 build_align(config.align, config.width, config.window),
@@ -100,33 +97,5 @@ class Chorowski(nn.Module):
             ),
             Output(config.maxout, vocabulary),
         )
+        super().__init__(encoder, decoder)
         self.connectionist = Connectionist(memory, vocabulary) if config.ctc else None
-
-    def features(
-        self,
-        frames: Frames,
-        lengths: Lengths,
-        target: Tokens,
-        forcing: float = 1.0,
-    ) -> Any:
-        """Return the input of the output layer for frames and a right-shifted target.
-
-        Args:
-            frames: `(batch, frame, feature)`.
-            lengths: `(batch,)`, in frames.
-            target: `(batch, position)`, which begins with the start token.
-            forcing: The probability of teacher forcing at each step.
-        """
-        memory = self.encoder(frames, lengths)
-        return decode_target(self.decoder, memory, target, forcing)
-
-    def forward(
-        self,
-        frames: Frames,
-        lengths: Lengths,
-        target: Tokens,
-        *,
-        forcing: float = 1.0,
-    ) -> Logits:
-        """Logits `(batch, position, vocabulary)` of the token after each target token."""
-        return self.decoder.output(self.features(frames, lengths, target, forcing))

@@ -22,14 +22,15 @@ from regard.nn.layers import Dropout
 from regard.nn.recurrent import Recurrent, gather_positions
 from regard.shapes import (
     ClassLogits,
-    Float,
     Int,
     Lengths,
     States,
     Vectors,
 )
-from regard.text.special import SPECIAL
+from regard.text.kinds import SPECIAL
 
+Premise = Int[Tensor, "batch premise_position"]
+Hypothesis = Int[Tensor, "batch hypothesis_position"]
 ReadingName = Literal["none", "last", "word-by-word"]
 
 
@@ -97,8 +98,7 @@ class ReadByWord(nn.Module):
             query = torch.cat([word, read], -1)
             context = self.attend.read(query[:, None], premise).context
             after = context[:, 0] + torch.tanh(self.carried(read))
-            is_word = place < lengths
-            read = torch.where(is_word[:, None], after, read)
+            read = torch.where((place < lengths)[:, None], after, read)
         return read
 
 
@@ -127,19 +127,20 @@ class Rocktaschel(Classifier):
         self.premise = Recurrent("lstm", self.embedding.width, width)
         self.hypothesis = Recurrent("lstm", self.embedding.width, width)
         self.reading = None
+        inputs = width
         if config.reading != "none":
             self.reading = READINGS[config.reading](width)
-        sides = 1 if self.reading is None else 2
-        self.joined = nn.Linear(sides * width, width, bias=False)
+            inputs = 2 * width
+        self.joined = nn.Linear(inputs, width, bias=False)
         self.both_ways = config.both_ways
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(2 * width if config.both_ways else width, classes)
 
     def forward(
         self,
-        premise: Int[Tensor, "batch premise_position"],
+        premise: Premise,
         premise_lengths: Lengths,
-        hypothesis: Int[Tensor, "batch hypothesis_position"],
+        hypothesis: Hypothesis,
         hypothesis_lengths: Lengths,
     ) -> ClassLogits:
         """Logits `(batch, class)` of tokens without a delimiter.
@@ -148,23 +149,26 @@ class Rocktaschel(Classifier):
         computed in one batch, in which the rows of the second direction follow those of
         the first.
         """
-        first = (premise, premise_lengths)
-        second = (hypothesis, hypothesis_lengths)
+        texts = [premise, hypothesis]
+        lengths = [premise_lengths, hypothesis_lengths]
         if self.both_ways:
-            premises = stack_batches(first, second)
-            hypotheses = stack_batches(second, first)
-            ways = self.represent(*premises, *hypotheses)
-            return self.output(rearrange(ways, "(w b) d -> b (w d)", w=2))
-        return self.output(self.represent(*first, *second))
+            size = max(premise.shape[1], hypothesis.shape[1])
+            padded = [functional.pad(text, (0, size - text.shape[1])) for text in texts]
+            texts = [torch.cat(padded), torch.cat(padded[::-1])]
+            lengths = [torch.cat(lengths), torch.cat(lengths[::-1])]
+        ways = self.represent(texts[0], lengths[0], texts[1], lengths[1])
+        if self.both_ways:
+            ways = rearrange(ways, "(w b) d -> b (w d)", w=2)
+        return self.output(ways)
 
     def represent(
         self,
-        premise: Int[Tensor, "batch premise_position"],
+        premise: Premise,
         premise_lengths: Lengths,
-        hypothesis: Int[Tensor, "batch hypothesis_position"],
+        hypothesis: Hypothesis,
         lengths: Lengths,
     ) -> Vectors:
-        """H* of each pair."""
+        """Return h* of each pair."""
         outputs, cell = self.read(premise, premise_lengths)
         state = torch.cat([torch.zeros_like(cell), cell], -1)[:, None]
         tokens = functional.pad(hypothesis, (1, 0), value=SPECIAL.start)
@@ -181,35 +185,18 @@ class Rocktaschel(Classifier):
 
     def read(
         self,
-        premise: Int[Tensor, "batch premise_position"],
+        premise: Premise,
         lengths: Lengths,
-    ) -> tuple[Float[Tensor, "batch position width"], Vectors]:
+    ) -> tuple[States, Vectors]:
         """Return the premise's outputs Y and the last cell state.
 
         Zeros for a premise of length 0.
         """
-        count = len(premise)
         width = self.premise.width
-        nothing = self.joined.weight.new_zeros(count, *self.premise.state_shape)
+        zeros = self.joined.weight.new_zeros(len(premise), *self.premise.state_shape)
         if not premise.shape[1]:
-            outputs = nothing.new_zeros(count, 0, width)
-            return outputs, nothing[:, 0, width:]
+            return zeros[:, :0, :width], zeros[:, 0, width:]
         embedded = self.embedding(premise)
-        outputs, state = self.premise(embedded, nothing, lengths.clamp(min=1))
-        is_empty = lengths == 0
-        cell = state[:, 0, width:].masked_fill(is_empty[:, None], 0.0)
+        outputs, state = self.premise(embedded, zeros, lengths.clamp(min=1))
+        cell = state[:, 0, width:].masked_fill((lengths == 0)[:, None], 0.0)
         return self.dropout(outputs), cell
-
-
-def stack_batches(
-    *texts: tuple[Int[Tensor, "_ _"], Int[Tensor, " _"]],
-) -> tuple[Int[Tensor, "rows position"], Int[Tensor, " rows"]]:
-    """Concatenate several batches of tokens and lengths along the batch axis."""
-    longest = max(tokens.shape[1] for tokens, _ in texts)
-    rows = []
-    lengths = []
-    for tokens, text_lengths in texts:
-        missing = longest - tokens.shape[1]
-        rows.append(functional.pad(tokens, (0, missing)))
-        lengths.append(text_lengths)
-    return torch.cat(rows), torch.cat(lengths)

@@ -11,25 +11,22 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.memory import Memory
 from regard.attention.record import report
 from regard.attention.scores import Additive
 from regard.models.attention import AlignChoice, build_align
+from regard.models.bahdanau import BahdanauDecoder
 from regard.models.captioner import Captioner, ImageEncoderConfig
 from regard.models.sizes import Size
 from regard.nn.decoders import (
     InitialStateName,
-    RecurrentDecoder,
     RecurrentDecoderState,
     SummaryInitialState,
     choose_initial_state,
-    first_cells,
 )
-from regard.nn.embeddings import TokenEmbedding
-from regard.nn.layers import Dropout
+from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.output import Output
 from regard.nn.recurrent import Stack
-from regard.shapes import Float, Vectors
+from regard.shapes import Features, Float, Vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +74,12 @@ class DeepOutput(nn.Module):
         self.linear = nn.Linear(width + context, embedding)
         self.dropout = Dropout(dropout)
 
-    def forward(
-        self,
-        parts: Float[Tensor, "*batch parts"],
-    ) -> Float[Tensor, "*batch embedding"]:
-        return self.dropout(
-            parts[..., : self.embedding] + self.linear(parts[..., self.embedding :])
-        )
+    def forward(self, parts: Tensor) -> Features:
+        embedded = parts[..., : self.embedding]
+        return self.dropout(embedded + self.linear(parts[..., self.embedding :]))
 
 
-class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
+class GatedDecoder(BahdanauDecoder):
     """Read the image with the state before a step, multiply the context by a gate, then take the step (section 3.1.2).
 
         a_t = softmax(score(h_{t-1}, v)),  c_t = sum_i a_ti v_i
@@ -99,27 +92,7 @@ class GatedDecoder(RecurrentDecoder[RecurrentDecoderState]):
 
     source_gate = "gate"
 
-    def __init__(
-        self,
-        embedding: TokenEmbedding,
-        attend: Attend,
-        stack: Stack,
-        start: nn.Module,
-        readout: DeepOutput,
-        output: Output,
-    ):
-        super().__init__()
-        self.embedding = embedding
-        self.attend = attend
-        self.stack = stack
-        self.gate = Gate(stack.width)
-        self.initial = start
-        self.readout = readout
-        self.output = output
-
-    def start(self, memory: Memory) -> RecurrentDecoderState:
-        cells = first_cells(self.initial, memory, self.stack.state_shape)
-        return RecurrentDecoderState(cells, self.attend.prepare(memory))
+    gate: nn.Module
 
     def transition(
         self,
@@ -152,7 +125,7 @@ class ShowAttendAndTell(Captioner):
         stack = Stack("lstm", config.embedding + memory, config.width)
         size = prod(stack.state_shape)
         decoder = GatedDecoder(
-            TokenEmbedding(vocabulary, config.embedding, dropout=config.dropout),
+            TokenEmbedding(vocabulary, config.embedding, config.dropout),
             Attend(
                 Additive(config.width, memory, config.attention),
                 build_align(config.align, config.width, config.window),
@@ -163,5 +136,6 @@ class ShowAttendAndTell(Captioner):
             ),
             DeepOutput(config.embedding, config.width, memory, config.dropout),
             Output(config.embedding, vocabulary),
+            Gate(config.width),
         )
         super().__init__(encoder, decoder)

@@ -18,74 +18,55 @@ from regard.models.sizes import Size
 from regard.nn.decoders import State
 from regard.nn.kv_cache import KVCache
 from regard.shapes import (
-    Features,
     Float,
     Images,
+    ImageSets,
     Inputs,
     Int,
     Lengths,
     States,
+    StepInputs,
     Vectors,
     to_float32,
 )
 
-StepInputs = Float[Tensor, "batch input_width"]
 StepOutputs = Vectors
 """One position of a block's input and output."""
-
-
-class CausalConvolution(nn.Linear):
-    """W [x_{t-d}; x_t] + b.
-
-    A convolution of kernel 2 and dilation d, with zeros before the beginning.
-    """
-
-    def __init__(self, input_width: int, width: int, dilation: int):
-        super().__init__(2 * input_width, width)
-        self.dilation = dilation
-
-    def forward(self, states: Inputs) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Map states `(batch, position, input_width)` to `(batch, position, width)`."""
-        before = functional.pad(states, (0, 0, self.dilation, 0))
-        before = before[:, : states.shape[1]]
-        return super().forward(torch.cat([before, states], -1))
-
-    def step(self, states: StepInputs, past: Sequence[Tensor]) -> StepOutputs:
-        """Return one more position `(batch, input_width)`.
-
-        `past` holds the earlier positions, each of which begins with the same features.
-        """
-        if len(past) >= self.dilation:
-            before = past[-self.dilation]
-            before = before[:, : states.shape[1]]
-        else:
-            before = torch.zeros_like(states)
-        return super().forward(torch.cat([before, states], -1))
+Codes = Float[Tensor, "batch image code"]
+Labels = Int[Tensor, "batch support"]
+QueryLogits = Float[Tensor, "batch query way"]
 
 
 class DenseBlock(nn.Module):
-    """[x; tanh(f) * sigmoid(g)], where f and g are causal convolutions of x."""
+    """[x_t; tanh(f) * sigmoid(g)], where [f; g] = W [x_{t-d}; x_t] + b.
+
+    A causal convolution of kernel 2 and dilation d, with zeros before the beginning.
+    """
 
     def __init__(self, input_width: int, filters: int, dilation: int):
         super().__init__()
-        self.both = CausalConvolution(input_width, 2 * filters, dilation)
+        self.both = nn.Linear(2 * input_width, 2 * filters)
+        self.dilation = dilation
         self.width = input_width + filters
 
     def forward(self, states: Inputs) -> States:
-        return concatenate_features(states, self.both(states))
+        before = functional.pad(states, (0, 0, self.dilation, 0))
+        return self.join(before[:, : states.shape[1]], states)
 
     def step(self, states: StepInputs, past: Sequence[Tensor]) -> StepOutputs:
-        """Read one more position."""
-        return concatenate_features(states, self.both.step(states, past))
+        """Read one more position.
 
+        `past` holds the earlier positions, each of which begins with the same features.
+        """
+        before = torch.zeros_like(states)
+        if len(past) >= self.dilation:
+            before = past[-self.dilation][:, : states.shape[1]]
+        return self.join(before, states)
 
-def concatenate_features(
-    states: Features,
-    parts: Float[Tensor, "*batch parts"],
-) -> Float[Tensor, "*batch wider"]:
-    """[x; tanh(f) * sigmoid(g)] from x and [f; g]."""
-    signal, gate = parts.chunk(2, -1)
-    return torch.cat([states, signal.tanh() * gate.sigmoid()], -1)
+    def join(self, before: Tensor, states: Tensor) -> Tensor:
+        """Return the output at positions, from them and the ones d before."""
+        signal, gate = self.both(torch.cat([before, states], -1)).chunk(2, -1)
+        return torch.cat([states, signal.tanh() * gate.sigmoid()], -1)
 
 
 class TemporalConvolution(nn.Sequential):
@@ -98,12 +79,11 @@ class TemporalConvolution(nn.Sequential):
 
     def __init__(self, input_width: int, positions: int, filters: int):
         count = max(1, (positions - 1).bit_length())
-        blocks = []
+        super().__init__()
+        self.width = input_width
         for place in range(count):
-            width = input_width + place * filters
-            blocks.append(DenseBlock(width, filters, 2**place))
-        super().__init__(*blocks)
-        self.width = input_width + count * filters
+            self.append(DenseBlock(self.width, filters, 2**place))
+            self.width += filters
 
     def start(self, batch: int) -> None:
         """There is no state beside the outputs."""
@@ -174,6 +154,14 @@ class SnailState(State):
     carried: tuple[KVCache | None, ...]
 
 
+Plan = Sequence[tuple[int, int] | None]
+"""The key and value width of each block of attention; None for temporal convolutions."""
+CLASSIFYING: Plan = ((64, 32), None, (256, 128), None, (512, 256))
+"""The paper's network for few-shot classification."""
+ACTING: Plan = (None, None, (32, 32))
+"""The paper's network for bandits and tabular decision processes."""
+
+
 class Snail(nn.Sequential):
     """Blocks over a sequence of at most `positions` vectors.
 
@@ -181,11 +169,16 @@ class Snail(nn.Sequential):
     later positions.
     """
 
-    width: int
-
-    @property
-    def _blocks(self) -> list[Any]:
-        return list(self)
+    def __init__(self, plan: Plan, input_width: int, positions: int, filters: int):
+        super().__init__()
+        self.width = input_width
+        for sizes in plan:
+            if sizes is None:
+                block = TemporalConvolution(self.width, positions, filters)
+            else:
+                block = AttentionBlock(self.width, *sizes)
+            self.append(block)
+            self.width = block.width
 
     def forward(self, states: Inputs, lengths: Lengths | None = None) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Positions past `lengths (batch,)` have no influence on earlier ones, NaN included."""
@@ -196,8 +189,8 @@ class Snail(nn.Sequential):
 
     def start(self, batch: int) -> SnailState:
         """Return the state before the first step of `batch` sequences."""
-        carried = [block.start(batch) for block in self._blocks]
-        return SnailState((), tuple(carried))
+        blocks: Any = self
+        return SnailState((), tuple(block.start(batch) for block in blocks))
 
     def step(
         self,
@@ -211,41 +204,11 @@ class Snail(nn.Sequential):
         Stepping gives the same outputs as one pass over all positions.
         """
         carried = []
-        for block, before in zip(self._blocks, state.carried, strict=True):
+        blocks: Any = self
+        for block, before in zip(blocks, state.carried, strict=True):
             states, after = block.step(states, state.outputs, before)
             carried.append(after)
         return states, SnailState((*state.outputs, states), tuple(carried))
-
-
-def classifying(input_width: int, positions: int, filters: int = 128) -> Snail:
-    """Return the paper's network for few-shot classification.
-
-    Attention with keys of 64 and values of 32 numbers, temporal convolutions, attention
-    of 256 and 128, temporal convolutions, attention of 512 and 256.
-    """
-    first = AttentionBlock(input_width, 64, 32)
-    second = TemporalConvolution(first.width, positions, filters)
-    third = AttentionBlock(second.width, 256, 128)
-    fourth = TemporalConvolution(third.width, positions, filters)
-    last = AttentionBlock(fourth.width, 512, 256)
-    return stack_blocks(first, second, third, fourth, last)
-
-
-def acting(input_width: int, positions: int, filters: int = 32) -> Snail:
-    """Return the paper's network for bandits and tabular decision processes.
-
-    Two temporal convolutions, then attention with keys and values of 32 numbers.
-    """
-    first = TemporalConvolution(input_width, positions, filters)
-    second = TemporalConvolution(first.width, positions, filters)
-    return stack_blocks(first, second, AttentionBlock(second.width, 32, 32))
-
-
-def stack_blocks(*blocks: AttentionBlock | TemporalConvolution) -> Snail:
-    """Join blocks, each built for the output width of the one before."""
-    snail = Snail(*blocks)
-    snail.width = blocks[-1].width
-    return snail
 
 
 @dataclass(frozen=True)
@@ -268,20 +231,28 @@ STAGES = 4
 
 
 class ImageCode(nn.Module):
-    """Four blocks of 3 x 3 convolution, batch normalisation, ReLU and 2 x 2 max pooling, then a linear map.
+    """Four blocks of 3 x 3 convolution, batch normalisation, ReLU and 2 x 2 max pooling, then a linear map."""
 
-    Args:
-        side: Side of the images in pixels, at least 16.
-        channels: Channels of the images.
-        filters: Filters of each convolution; 64 in the paper.
-        width: Width of the vector.
-    """
-
-    def __init__(self, side: int, channels: int, filters: int, width: int):
+    def __init__(self, config: SnailConfig):
         super().__init__()
-        widths = [channels] + [filters] * (STAGES - 1)
-        self.stages = nn.Sequential(*(stage(size, filters) for size in widths))
-        self.output = nn.Linear(filters * (side >> STAGES) ** 2, width)
+        channels = config.channels
+        filters = config.code_filters
+        self.stages = nn.Sequential()
+        for _ in range(STAGES):
+            # no bias, which the normalisation would remove; ReLU follows the pooling,
+            # with the same result on a quarter of the elements
+            convolution = nn.Conv2d(
+                channels,
+                filters,
+                3,
+                padding=1,
+                bias=False,
+            )
+            norm = nn.BatchNorm2d(filters)
+            stage = convolution, norm, nn.MaxPool2d(2), nn.ReLU()
+            self.stages.append(nn.Sequential(*stage))
+            channels = filters
+        self.output = nn.Linear(filters * (config.side >> STAGES) ** 2, config.width)
 
     def forward(self, pixels: Images) -> Float[Tensor, "batch code"]:
         """Map images `(batch, channel, side, side)` to `(batch, width)`."""
@@ -289,31 +260,15 @@ class ImageCode(nn.Module):
         return self.output(rearrange(cells, "b c h w -> b (c h w)"))
 
 
-def stage(channels: int, filters: int) -> nn.Sequential:
-    """Return one of the four.
+def prototype_logits(codes: Codes, labels: Labels, ways: int) -> QueryLogits:
+    """Negative squared distances of query vectors to the class prototypes.
 
-    It needs no bias, which the normalisation would remove. ReLU follows the pooling:
-    the result is the same, and a quarter of the elements remain.
+    Snell, Swersky, Zemel 2017 (1703.05175), equations 1 and 2. A prototype is the mean
+    of a class's support vectors, which come first in `codes`. `labels` are 0 to `ways`
+    - 1, and each class needs at least one vector. Distances are in float32 or wider.
     """
-    convolution = nn.Conv2d(channels, filters, 3, padding=1, bias=False)
-    return nn.Sequential(
-        convolution, nn.BatchNorm2d(filters), nn.MaxPool2d(2), nn.ReLU()
-    )
-
-
-def prototype_logits(
-    support: Float[Tensor, "batch support width"],
-    labels: Int[Tensor, "batch support"],
-    queries: Float[Tensor, "batch query width"],
-    ways: int,
-) -> Float[Tensor, "batch query way"]:
-    """Negative squared distances of the queries to the class prototypes.
-
-    Snell, Swersky, Zemel 2017 (1703.05175), equations 1 and 2.
-
-    A prototype is the mean of a class's support vectors. `labels` are 0 to `ways` - 1,
-    and each class needs at least one vector. Distances are in float32 or wider.
-    """
+    support = codes[:, : labels.shape[1]]
+    queries = codes[:, labels.shape[1] :]
     of_class = functional.one_hot(labels, ways).to(support.dtype)
     counts = of_class.sum(1)
     means = of_class.mT @ support / counts[..., None]
@@ -336,19 +291,16 @@ class FewShotSnail(nn.Module):
         self.ways = ways
         self.shots = shots
         self.config = config
-        self.code = ImageCode(
-            config.side, config.channels, config.code_filters, config.width
-        )
-        self.network = classifying(
-            config.width + ways, ways * shots + 1, config.filters
-        )
+        self.code = ImageCode(config)
+        width = config.width + ways
+        self.network = Snail(CLASSIFYING, width, ways * shots + 1, config.filters)
         self.output = nn.Linear(self.network.width, ways)
 
     def forward(
         self,
-        images: Float[Tensor, "batch image channel height width"],
-        labels: Int[Tensor, "batch support"],
-    ) -> Float[Tensor, "batch query way"]:
+        images: ImageSets,
+        labels: Labels,
+    ) -> QueryLogits:
         """Logits `(batch, query, way)` of the query images, which follow the support images in `images`.
 
         `labels (batch, support)` are those of the support set.
@@ -357,17 +309,17 @@ class FewShotSnail(nn.Module):
 
     def codes(
         self,
-        images: Float[Tensor, "batch image channel height width"],
-    ) -> Float[Tensor, "batch image code"]:
+        images: ImageSets,
+    ) -> Codes:
         """Return the code of each image, `(batch, image, code)`."""
         codes = self.code(rearrange(images, "b t c h w -> (b t) c h w"))
         return rearrange(codes, "(b t) d -> b t d", b=len(images))
 
     def classify(
         self,
-        codes: Float[Tensor, "batch image code"],
-        labels: Int[Tensor, "batch support"],
-    ) -> Float[Tensor, "batch query way"]:
+        codes: Codes,
+        labels: Labels,
+    ) -> QueryLogits:
         """Logits as in `forward`, from the codes of all images.
 
         In recorded maps each query is a row of the batch.
@@ -382,17 +334,6 @@ class FewShotSnail(nn.Module):
         sequences = rearrange(sequences, "b q t d -> (b q) t d")
         last = self.network(sequences)[:, -1]
         return self.output(rearrange(last, "(b q) d -> b q d", q=queries))
-
-    def prototypes(
-        self,
-        codes: Float[Tensor, "batch image code"],
-        labels: Int[Tensor, "batch support"],
-    ) -> Float[Tensor, "batch query way"]:
-        """Logits as in `forward`, by a prototypical network on the codes of all images."""
-        support = labels.shape[1]
-        return prototype_logits(
-            codes[:, :support], labels, codes[:, support:], self.ways
-        )
 
 
 @dataclass(frozen=True)
@@ -431,7 +372,7 @@ class Actor(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Linear(input_width, config.width)
-        self.network = acting(config.width, steps, config.filters)
+        self.network = Snail(ACTING, config.width, steps, config.filters)
         self.policy = nn.Linear(self.network.width, actions)
         self.later = nn.Linear(self.network.width, 1)
         for parameter in (*self.policy.parameters(), *self.later.parameters()):

@@ -20,16 +20,15 @@ from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
 from regard.models.sizes import Share, Size
-from regard.nn.embeddings import CharacterEncoder, TokenEmbedding
-from regard.nn.layers import Dropout
+from regard.nn.layers import CharacterEncoder, Dropout, TokenEmbedding
 from regard.nn.recurrent import SequenceReader
 from regard.shapes import (
+    Characters,
     Float,
     Int,
     Lengths,
     States,
     Tokens,
-    Vectors,
 )
 from regard.text.words import ALPHABET
 
@@ -85,11 +84,9 @@ class SpanReader(nn.Module):
 
     def __init__(self, vocabulary: int, config: SpanReaderConfig):
         super().__init__()
-        width = config.width
+        sizes = config.width, config.layers
         double_width = 2 * config.width
-        self.embedding = TokenEmbedding(
-            vocabulary, config.embedding, dropout=config.dropout
-        )
+        self.embedding = TokenEmbedding(vocabulary, config.embedding, config.dropout)
         self.characters = None
         embedded = config.embedding
         if config.characters:
@@ -104,16 +101,13 @@ class SpanReader(nn.Module):
         self.compare = Attend(Dot())
         self.summarise = Attend(Dot())
         read = 2 * embedded + FEATURES
-        self.context = SequenceReader(
-            "lstm", read, width, config.layers, dropout=config.dropout
-        )
-        self.question = SequenceReader(
-            "lstm", embedded, width, config.layers, dropout=config.dropout
-        )
+        dropout = config.dropout
+        self.context = SequenceReader("lstm", read, *sizes, dropout=dropout)
+        self.question = SequenceReader("lstm", embedded, *sizes, dropout=dropout)
         self.compared = nn.Sequential(
             nn.Linear(4 * double_width, double_width), nn.ReLU()
         )
-        self.composed = SequenceReader("lstm", double_width, width)
+        self.composed = SequenceReader("lstm", double_width, config.width)
         self.summary = nn.Parameter(torch.randn(double_width) * double_width**-0.5)
         self.output = nn.Linear(double_width, 2 * double_width, bias=False)
         self.none = nn.Linear(double_width, 2)
@@ -126,7 +120,7 @@ class SpanReader(nn.Module):
         lengths: Lengths,
         features: Float[Tensor, "batch position feature"],
         question_characters: Int[Tensor, "batch question_position character"],
-        characters: Int[Tensor, "batch position character"],
+        characters: Characters,
     ) -> Float[Tensor, "batch one_more_position 2"]:
         """Process tokens and the characters of each, padded on the right.
 
@@ -148,36 +142,24 @@ class SpanReader(nn.Module):
         query = self.summary.to(states).expand(len(question), 1, -1)
         summary = self.summarise(query, memory)[:, 0]
         summary = self.dropout(summary)
-        composed = self._compose(self.dropout(readings), memory, lengths)
-        return self._logits(composed, summary, lengths)
+        readings = self.dropout(readings)
+        read = self.compare(readings, memory)
+        parts = [readings, read, readings - read, readings * read]
+        compared = self.dropout(self.compared(torch.cat(parts, -1)))
+        composed = self.dropout(self.composed(compared, lengths)[0])
+        queries = self.output(summary).unflatten(-1, (2, -1))
+        logits = torch.einsum("bpd,bkd->bpk", composed, queries)
+        inside = padding(lengths, composed.shape[1]).readable()
+        logits = logits.masked_fill(~inside[..., None], -torch.inf)
+        return torch.cat([self.none(summary)[:, None], logits], 1)
 
     def _read(
         self,
-        tokens: Int[Tensor, "batch position"],
-        characters: Int[Tensor, "batch position character"],
-    ) -> Float[Tensor, "batch position width"]:
+        tokens: Tokens,
+        characters: Characters,
+    ) -> States:
         """Return the words' vectors, and those of their spellings."""
         words = self.embedding(tokens)
         if self.characters is None:
             return words
         return torch.cat([words, self.characters(characters)], -1)
-
-    def _compose(self, context: States, question: Memory, lengths: Lengths) -> States:
-        """Return the context's states, each compared with the question's words that it reads."""
-        read = self.compare(context, question)
-        compared = self.compared(
-            torch.cat([context, read, context - read, context * read], -1)
-        )
-        return self.dropout(self.composed(self.dropout(compared), lengths)[0])
-
-    def _logits(
-        self,
-        states: States,
-        summary: Vectors,
-        lengths: Lengths,
-    ) -> Float[Tensor, "batch one_more_position 2"]:
-        queries = self.output(summary).unflatten(-1, (2, -1))
-        logits = torch.einsum("bpd,bkd->bpk", states, queries)
-        inside = padding(lengths, states.shape[1]).readable()
-        logits = logits.masked_fill(~inside[..., None], -torch.inf)
-        return torch.cat([self.none(summary)[:, None], logits], 1)

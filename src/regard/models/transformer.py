@@ -15,16 +15,18 @@ from regard.models.attention import (
     build_heads,
 )
 from regard.models.sizes import Share, Sides, Size, check_heads
-from regard.nn.embeddings import Positions, TokenEmbedding
-from regard.nn.encoder_decoder import EncoderDecoder
-from regard.nn.layers import FeedForward, PostNorm, PreNorm, Residual
-from regard.nn.output import Output
-from regard.nn.transformer import (
-    DecoderLayer,
+from regard.nn.decoders import EncoderDecoder
+from regard.nn.layers import (
     EncoderLayer,
-    TransformerDecoder,
-    TransformerEncoder,
+    FeedForward,
+    Positions,
+    PostNorm,
+    PreNorm,
+    Residual,
+    TokenEmbedding,
 )
+from regard.nn.output import Output
+from regard.nn.transformer import DecoderLayer, TransformerDecoder, TransformerEncoder
 
 
 @dataclass(frozen=True)
@@ -86,86 +88,56 @@ class Transformer(EncoderDecoder):
     ):
         scale = None if config.scaled else 1.0
         target = TokenEmbedding(target_vocabulary, config.width, scale=scale)
-        source = (
-            target
-            if config.shared
-            else TokenEmbedding(source_vocabulary, config.width, scale=scale)
-        )
-        encoder_layers = [
-            EncoderLayer(
-                self_attention(config),
-                feedforward(config),
-                (residual(config), residual(config)),
+        source = target
+        if not config.shared:
+            source = TokenEmbedding(source_vocabulary, config.width, scale=scale)
+
+        def attention(align: AlignChoice, positions: str = "none") -> MultiHead:
+            return build_heads(
+                config,
+                align,
+                config.max_length,
+                positions=positions,
+                dropout=config.attention_dropout,
+                key_value_heads=config.key_value_heads,
             )
-            for _ in range(config.layers)
-        ]
-        decoder_layers = [
-            DecoderLayer(
-                self_attention(config),
-                attention(config, config.align),
-                feedforward(config),
-                (residual(config), residual(config), residual(config)),
-            )
-            for _ in range(config.decoder_layers or config.layers)
-        ]
+
+        def feedforward() -> FeedForward:
+            return FeedForward(config.width, config.hidden, activation())
+
+        def residuals(count: int) -> list[Residual]:
+            return [norm(config.width, config.dropout) for _ in range(count)]
+
+        norm = {"before": PreNorm, "after": PostNorm}[config.norm]
+        names = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
+        activation = names[config.activation]
+        positions = POSITIONS[config.positions]
+        encoder_layers = []
+        for _ in range(config.layers):
+            heads = attention(config.self_align, config.positions)
+            encoder_layers.append(EncoderLayer(heads, feedforward(), residuals(2)))
+        decoder_layers = []
+        for _ in range(config.decoder_layers or config.layers):
+            heads = attention(config.self_align, config.positions)
+            cross = attention(config.align)
+            layer = DecoderLayer(heads, cross, feedforward(), residuals(3))
+            decoder_layers.append(layer)
+        is_last = config.norm == "before"
+
+        def ends() -> tuple[Positions, nn.Module]:
+            last = nn.LayerNorm(config.width) if is_last else nn.Identity()
+            return positions(config.width, config.max_length), last
+
+        first, last = ends()
         encoder = TransformerEncoder(
-            source, positions(config), encoder_layers, last_norm(config), config.dropout
+            source, first, encoder_layers, last, config.dropout
         )
-        output = Output(
-            config.width, target_vocabulary, tied=target if config.tied else None
-        )
+        tied = target if config.tied else None
+        output = Output(config.width, target_vocabulary, tied)
+        first, last = ends()
         decoder = TransformerDecoder(
-            target,
-            positions(config),
-            decoder_layers,
-            last_norm(config),
-            output,
-            dropout=config.dropout,
+            target, first, decoder_layers, last, output, dropout=config.dropout
         )
         super().__init__(encoder, decoder)
         bounded = config.positions in ("learned", "sines-then-cosines")
         self.max_source = self.max_target = config.max_length if bounded else None
-
-
-def self_attention(config: TransformerConfig) -> MultiHead:
-    """Build heads that read their own sequence, whose positions are comparable."""
-    return attention(config, config.self_align, config.positions)
-
-
-def attention(
-    config: TransformerConfig,
-    align: AlignChoice,
-    positions: PositionsName | None = None,
-) -> MultiHead:
-    """Build heads of the configuration's score."""
-    return build_heads(
-        config,
-        align,
-        config.max_length,
-        positions=positions,
-        dropout=config.attention_dropout,
-        key_value_heads=config.key_value_heads,
-    )
-
-
-def feedforward(config: TransformerConfig) -> FeedForward:
-    """Return the position-wise network, with `hidden` units."""
-    activations = {"relu": nn.ReLU, "gelu": nn.GELU, "swish": nn.SiLU}
-    return FeedForward(config.width, config.hidden, activations[config.activation]())
-
-
-def residual(config: TransformerConfig) -> Residual:
-    """Return the residual around a sublayer, with its norm before or after it."""
-    return {"before": PreNorm, "after": PostNorm}[config.norm](
-        config.width, config.dropout
-    )
-
-
-def last_norm(config: TransformerConfig) -> nn.Module:
-    """Return the norm at the end of each side if norms stand before sublayers, else the identity."""
-    return nn.LayerNorm(config.width) if config.norm == "before" else nn.Identity()
-
-
-def positions(config: TransformerConfig) -> Positions:
-    """Return the position encoding of the tokens."""
-    return POSITIONS[config.positions](config.width, config.max_length)

@@ -16,7 +16,7 @@ from regard.attention.scores import Content
 from regard.models.sizes import Size
 from regard.nn.decoders import State
 from regard.nn.recurrent import CELL_CLASSES, Cell
-from regard.shapes import Float, Inputs, Lengths, States, Vectors
+from regard.shapes import Float, Inputs, Lengths, States, StepInputs, Vectors
 
 
 @dataclass(frozen=True)
@@ -70,35 +70,22 @@ class TapeHeads(nn.Module):
     addressed on the tape as it is, then the reading heads read it, then the writing
     heads write. In the paper a head may add any number to a row (equation 4); here it
     is a tanh, so that one write cannot swamp a row.
-
-    Args:
-        width: Width of the controller's output.
-        tape_width: Width of a row of the tape.
-        reads, writes: Numbers of reading and of writing heads.
-        shift: The largest move of a head in one step, in either direction.
     """
 
-    def __init__(
-        self,
-        width: int,
-        tape_width: int,
-        reads: int = 1,
-        writes: int = 1,
-        shift: int = 1,
-    ):
+    def __init__(self, config: TuringMachineConfig):
         super().__init__()
-        align = Addressing(shift)
-        self.reads = reads
-        self.writes = writes
-        self.tape_width = tape_width
-        self.query_width = tape_width + 1 + align.width
-        self.attend = Attend(Content(self.query_width, tape_width), align)
+        align = Addressing(config.shift)
+        width = config.tape_width
+        self.reads = config.reads
+        self.writes = config.writes
+        query_width = width + 1 + align.width
+        self.attend = Attend(Content(query_width, width), align)
         self.widths = [
-            (reads + writes) * self.query_width,
-            writes * tape_width,
-            writes * tape_width,
+            (config.reads + config.writes) * query_width,
+            config.writes * width,
+            config.writes * width,
         ]
-        self.instructions = nn.Linear(width, sum(self.widths))
+        self.instructions = nn.Linear(config.width, sum(self.widths))
         nn.init.xavier_uniform_(self.instructions.weight)
         nn.init.zeros_(self.instructions.bias)
 
@@ -169,9 +156,7 @@ class TuringMachine(nn.Module):
         self.controller = CONTROLLERS[config.controller](
             input_width + self.read_width, config.width
         )
-        self.heads = TapeHeads(
-            config.width, config.tape_width, config.reads, config.writes, config.shift
-        )
+        self.heads = TapeHeads(config)
         self.output = nn.Linear(config.width + self.read_width, output_width)
 
     def start(self, batch: int, rows: int | None = None) -> TuringState:
@@ -188,7 +173,7 @@ class TuringMachine(nn.Module):
 
     def step(
         self,
-        inputs: Float[Tensor, "batch input_width"],
+        inputs: StepInputs,
         state: TuringState,
     ) -> tuple[Float[Tensor, "batch parts"], TuringState]:
         """Return one input -> the input of the output layer, and the new state."""

@@ -4,7 +4,6 @@ Dosovitskiy et al. 2021 (2010.11929), as a classifier and as an image encoder.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Annotated, Literal
 
 import torch
@@ -15,12 +14,14 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.models.attention import ContentScoreName, SelfAlignChoice, build_heads
 from regard.models.sizes import Share, Size, check_heads
-from regard.nn.embeddings import (
-    LearnedGrid,
-)
 from regard.nn.encoders import convolution_stage
-from regard.nn.layers import Dropout, FeedForward, PreNorm
-from regard.nn.transformer import EncoderLayer
+from regard.nn.layers import (
+    Dropout,
+    EncoderLayer,
+    FeedForward,
+    LearnedGrid,
+    PreNorm,
+)
 from regard.shapes import ClassLogits, Float, Images, States
 
 Pixels = Float[Tensor, "batch channel image_height image_width"]
@@ -29,7 +30,7 @@ DEVIATION = 0.02
 
 @dataclass(frozen=True)
 class VitConfig:
-    """Sizes; `SIZES` has those of released models.
+    """Sizes.
 
     Images of `image` x `image` pixels are cut into patches of `patch` x `patch` pixels, which a linear map or
     convolutions (`stem`) turn into vectors. The class is predicted from the
@@ -81,41 +82,17 @@ class VitConfig:
         return 0 if self.pooling == "mean" else 1
 
 
-SIZES = {
-    "tiny-16": VitConfig(layers=12, width=192, heads=3, hidden=768),
-    "small-16": VitConfig(layers=12, width=384, heads=6, hidden=1536),
-    "base-16": VitConfig(layers=12, width=768, heads=12, hidden=3072),
-    "large-16": VitConfig(layers=24, width=1024, heads=16, hidden=4096),
-    "tiny-32": VitConfig(layers=12, width=192, heads=3, hidden=768, patch=32),
-    "small-32": VitConfig(layers=12, width=384, heads=6, hidden=1536, patch=32),
-    "base-32": VitConfig(layers=12, width=768, heads=12, hidden=3072, patch=32),
-    "large-32": VitConfig(layers=24, width=1024, heads=16, hidden=4096, patch=32),
-}
-"""Base and large are from ViT's paper, tiny and small from DeiT's; the number is `patch`."""
-
-
 class Patches(nn.Linear):
     """Cut an image into patches and map each linearly (equation 1)."""
 
     def __init__(self, patch: int, channels: int, width: int):
         super().__init__(channels * patch * patch, width)
         self.patch = patch
-        self.channels = channels
 
     def forward(self, pixels: Pixels) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Process pixels `(batch, channel, height, width)`.
-
-        Raises:
-            ValueError: A side that `patch` does not divide, or another number of
-                channels.
-
-        Returns:
-            `(batch, patch, width)`, row by row.
-        """
-        check_pixels(pixels, self.patch, self.channels)
-        cut = rearrange(
-            pixels, "b c (h p) (w q) -> b (h w) (c p q)", p=self.patch, q=self.patch
-        )
+        """Return the patches `(batch, patch, width)`, row by row."""
+        size = self.patch
+        cut = rearrange(pixels, "b c (h p) (w q) -> b (h w) (c p q)", p=size, q=size)
         return super().forward(cut)
 
 
@@ -131,43 +108,21 @@ class ConvolutionalPatches(nn.Module):
 
     def __init__(self, patch: int, channels: int, width: int):
         super().__init__()
-        count = patch.bit_length() - 1
-        widths = [
-            channels,
-            *(max(1, width >> (count - 1 - number)) for number in range(count)),
-        ]
-        self.stages = nn.Sequential(
-            *(convolution_stage(*pair) for pair in pairwise(widths))
-        )
+        self.stages = nn.Sequential()
+        for halvings in reversed(range(patch.bit_length() - 1)):
+            after = max(1, width >> halvings)
+            self.stages.append(convolution_stage(channels, after))
+            channels = after
         self.output = nn.Linear(width, width)
-        self.patch = patch
-        self.channels = channels
 
     def forward(self, pixels: Pixels) -> States:
-        """As `Patches`."""
-        check_pixels(pixels, self.patch, self.channels)
-        grid = self.stages(
-            pixels.contiguous(memory_format=torch.channels_last)
-        )  # norms over channels need it
+        """Return the patches `(batch, patch, width)`, row by row."""
+        # norms over channels need the memory format
+        grid = self.stages(pixels.contiguous(memory_format=torch.channels_last))
         return self.output(rearrange(grid, "b c h w -> b (h w) c"))
 
 
 STEMS = {"linear": Patches, "convolutional": ConvolutionalPatches}
-
-
-def check_pixels(pixels: Pixels, patch: int, channels: int) -> None:
-    """Check the arguments.
-
-    Raises:
-        ValueError: A side that `patch` does not divide, or another number of
-            channels.
-    """
-    _, channels_found, height, width = pixels.shape
-    if channels_found != channels or height % patch or width % patch:
-        raise ValueError(
-            f"images are (channel, height, width) {(channels_found, height, width)}; "
-            f"expected {channels} channels and sides of whole numbers of {patch} pixels"
-        )
 
 
 class VitEncoder(nn.Module):
@@ -178,6 +133,7 @@ class VitEncoder(nn.Module):
 
     def __init__(self, config: VitConfig):
         super().__init__()
+        self.config = config
         self.patches = STEMS[config.stem](config.patch, config.channels, config.width)
         self.marks = nn.Parameter(torch.zeros(config.marks, config.width))
         self.positions = LearnedGrid(config.marks, config.side, config.width)
@@ -191,14 +147,20 @@ class VitEncoder(nn.Module):
     def forward(self, pixels: Pixels) -> States:
         """Return the states `(batch, position, width)` of pixels, patches last.
 
-        Pixels are `(batch, channel, height, width)`, a whole number of patches a side.
-
         Raises:
-            ValueError: As `Patches`.
+            ValueError: A side that `patch` does not divide, or another number of
+                channels.
         """
-        batch, _, height, width = pixels.shape
-        rows = height // self.patches.patch
-        columns = width // self.patches.patch
+        batch, channels, height, width = pixels.shape
+        patch = self.config.patch
+        expected = self.config.channels
+        if channels != expected or height % patch or width % patch:
+            raise ValueError(
+                f"images are (channel, height, width) {(channels, height, width)}; "
+                f"expected {expected} channels and sides of whole numbers of {patch} "
+                "pixels"
+            )
+        rows, columns = height // patch, width // patch
         marks = self.marks.expand(batch, -1, -1)
         states = torch.cat([marks, self.patches(pixels)], 1)
         states = self.dropout(self.positions(states, rows, columns))
@@ -221,10 +183,7 @@ def layer(config: VitConfig) -> EncoderLayer:
     return EncoderLayer(
         heads,
         FeedForward(config.width, config.hidden, nn.GELU()),
-        (
-            PreNorm(config.width, config.dropout, config.epsilon),
-            PreNorm(config.width, config.dropout, config.epsilon),
-        ),
+        [PreNorm(config.width, config.dropout, config.epsilon) for _ in range(2)],
     )
 
 
@@ -270,9 +229,8 @@ class VitTrunk:
     frozen: bool = True
     sizes: VitConfig | None = None
 
-    @property
-    def known(self) -> VitConfig:
-        """The sizes.
+    def check_sizes(self) -> VitConfig:
+        """Return the sizes.
 
         Raises:
             ValueError: They are not known yet.
@@ -283,56 +241,36 @@ class VitTrunk:
             )
         return self.sizes
 
-    def side(self, image: int) -> int:
-        """Patches along a side of `image` pixels."""
-        return image // self.known.patch
-
-    def encoder(self) -> "VitGrid":
-        """Return the encoder, whose weights are filled in later."""
-        return (FrozenVitGrid if self.frozen else VitGrid)(VitEncoder(self.known))
-
 
 class VitGrid(nn.Module):
     """The patches' states after the last norm are the memory, row by row.
 
     The summary is the state of [CLS], or the patches' mean without one. Unlike a cell
-    of `GridEncoder`, a patch has read the whole image.
+    of `GridEncoder`, a patch has read the whole image. A `frozen` Vision Transformer
+    has no gradient and is always in evaluation mode.
     """
 
-    def __init__(self, vit: VitEncoder):
+    def __init__(self, vit: VitEncoder, *, frozen: bool = False):
         super().__init__()
-        self.vit = vit
+        self.vit = vit.requires_grad_(False).eval() if frozen else vit
+        self.frozen = frozen
         self.memory_width = self.summary_width = vit.norm.normalized_shape[0]
 
-    def forward(self, images: Images) -> Memory:
-        """Process images `(batch, channel, height, width)`.
-
-        Raises:
-            ValueError: As `Patches`.
-
-        Returns:
-            A memory of `(batch, patch, memory_width)`.
-        """
-        states = self.vit(images)
-        marks = len(self.vit.marks)
-        patches = states[:, marks:]
-        return Memory(
-            patches, patches, summary=states[:, 0] if marks else patches.mean(1)
-        )
-
-
-class FrozenVitGrid(VitGrid):
-    """A `VitGrid` with a fixed `vit`, without gradient and always in evaluation mode."""
-
-    def __init__(self, vit: VitEncoder):
-        super().__init__(vit.requires_grad_(False).eval())
-
-    def train(self, mode: bool = True) -> "FrozenVitGrid":
-        """Set the mode of the rest; the Vision Transformer stays in evaluation mode."""
+    def train(self, mode: bool = True) -> "VitGrid":
+        """Set the mode; a frozen Vision Transformer stays in evaluation mode."""
         super().train(mode)
-        self.vit.eval()
+        self.vit.train(mode and not self.frozen)
         return self
 
-    @torch.no_grad()
     def forward(self, images: Images) -> Memory:
-        return super().forward(images)
+        """Return a memory `(batch, patch, memory_width)` of images.
+
+        Raises:
+            ValueError: As `VitEncoder`.
+        """
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            states = self.vit(images)
+        marks = len(self.vit.marks)
+        patches = states[:, marks:]
+        summary = states[:, 0] if marks else patches.mean(1)
+        return Memory(patches, patches, summary=summary)

@@ -2,22 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from regard.attention.align import Softmax
 from regard.attention.heads import MultiHead
 from regard.attention.scores import ScaledDot
-from regard.nn.embeddings import Positions, TokenEmbedding
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.decoders import EncoderDecoder
 from regard.nn.layers import FeedForward, PreNorm
 from regard.nn.output import Output
 from regard.nn.transformer import (
     DecoderLayer,
-    EncoderLayer,
     TransformerDecoder,
     TransformerEncoder,
 )
@@ -35,11 +32,9 @@ def supports_model(model: EncoderDecoder) -> bool:
     It has Transformers with scaled dot products, softmax and absolute positions.
     """
     encoder = model.encoder
-    decoder = model.decoder
-    if (
-        type(encoder) is not TransformerEncoder
-        or type(decoder) is not TransformerDecoder
-    ):
+    decoder: Any = model.decoder
+    sides = type(encoder), type(decoder)
+    if sides != (TransformerEncoder, TransformerDecoder):
         return False
     attentions = [layer.self_attention for layer in encoder.layers]
     for layer in decoder.layers:
@@ -62,47 +57,41 @@ def save_transformer(
     """Write a model that `supports_model` accepts, with its vocabularies."""
     from ctranslate2.specs import TransformerSpec
 
-    encoder = cast(TransformerEncoder, model.encoder)
-    decoder = cast(TransformerDecoder, model.decoder)
-    encoder_layers = cast("list[EncoderLayer]", [*encoder.layers])
-    decoder_layers = cast("list[DecoderLayer]", [*decoder.layers])
-    first_layer = encoder_layers[0]
+    encoder = model.encoder
+    decoder: Any = model.decoder
+    first_layer: Any = encoder.layers[0]
     norm_before = isinstance(first_layer.residuals[0], PreNorm)
     spec: Any = TransformerSpec.from_config(
-        (len(encoder_layers), len(decoder_layers)),
+        (len(encoder.layers), len(decoder.layers)),
         first_layer.self_attention.heads,
         pre_norm=norm_before,
         no_final_norm=not norm_before,
         activation=activation(first_layer.feedforward),
     )
     size = model.max_source or MAX_POSITIONS
-    for side_spec, side, layers in (
-        (spec.encoder, encoder, encoder_layers),
-        (spec.decoder, decoder, decoder_layers),
-    ):
-        embedding = cast(TokenEmbedding, side.embedding)
+    tables = spec.encoder.embeddings[0], spec.decoder.embeddings
+    sides: Any = ((spec.encoder, encoder), (spec.decoder, decoder))
+    for table, (side_spec, side) in zip(tables, sides, strict=True):
         if norm_before:
-            fill_norm(side_spec.layer_norm, cast(nn.LayerNorm, side.norm))
-        fill_positions(side_spec, side.positions, embedding, size)
-        for layer_spec, layer in zip(side_spec.layer, layers, strict=True):
+            fill_norm(side_spec.layer_norm, side.norm)
+        embedding = side.embedding
+        table.weight = embedding.table.weight.detach().numpy()
+        side_spec.scale_embeddings = embedding.scale
+        encodings = side.positions(torch.zeros(1, size, embedding.width))[0]
+        side_spec.position_encodings.encodings = encodings.detach().numpy()
+        for layer_spec, layer in zip(side_spec.layer, side.layers, strict=True):
             fill_layer(layer_spec, layer)
-    fill_embedding(spec.encoder.embeddings[0], cast(TokenEmbedding, encoder.embedding))
-    fill_embedding(spec.decoder.embeddings, decoder.embedding)
-    fill_linear(spec.decoder.projection, cast(nn.Linear, decoder.output))
+    fill(spec.decoder.projection, decoder.output)
     spec.register_source_vocabulary([*source.vocabulary])
     spec.register_target_vocabulary([*target.vocabulary])
-    set_special_tokens(spec, target)
-    spec.config.decoder_start_token = spec.config.bos_token
-    spec.config.add_source_eos = True
+    ids = target.special
+    names = target.pieces([ids.unknown, ids.start, ids.end])
+    config = spec.config
+    config.unk_token, config.bos_token, config.eos_token = names
+    config.decoder_start_token = config.bos_token
+    config.add_source_eos = True
     spec.validate()
     spec.save(str(folder))
-
-
-def set_special_tokens(spec: Any, tokenizer: Tokenizer) -> None:
-    """Name the unknown, start and end tokens."""
-    ids = tokenizer.special
-    names = tokenizer.pieces([ids.unknown, ids.start, ids.end])
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = names
 
 
 def activation(network: FeedForward) -> Any:
@@ -125,92 +114,56 @@ def fill_layer(spec: Any, layer: Any) -> None:
 
     Args:
         spec: CTranslate2's layer.
-        layer: An `EncoderLayer`, a `DecoderLayer` or a block of GPT-2.
+        layer: An `EncoderLayer` or a `DecoderLayer`.
     """
     norms = [residual.norm for residual in layer.residuals]
     query, key, value, output = projections(layer.self_attention)
-    maps = [concatenate(query, key, value), output]
-    fill_attention(spec.self_attention, maps, norms[0])
+    fill_attention(spec.self_attention, [query + key + value, output], norms[0])
     if isinstance(layer, DecoderLayer):
         query, key, value, output = projections(layer.cross_attention)
-        maps = [query, concatenate(key, value), output]
-        fill_attention(spec.attention, maps, norms[1])
-    feedforward: Any = layer.feedforward
-    fill_linear(spec.ffn.linear_0, feedforward[0])
-    fill_linear(spec.ffn.linear_1, feedforward[2])
+        fill_attention(spec.attention, [query, key + value, output], norms[1])
+    first, _, second = layer.feedforward
+    fill(spec.ffn.linear_0, first)
+    fill(spec.ffn.linear_1, second)
     fill_norm(spec.ffn.layer_norm, norms[-1])
 
 
-def fill_attention(spec: Any, maps: Sequence[Affine], norm: nn.LayerNorm) -> None:
-    """Fill in the maps of an attention and its norm."""
-    for map_spec, (weight, bias) in zip(spec.linear, maps, strict=True):
-        fill(map_spec, weight, bias)
-    fill_norm(spec.layer_norm, norm)
-
-
-def projections(attention: MultiHead) -> tuple[Affine, Affine, Affine, Affine]:
-    """Return the projections of queries, keys, values and the output.
+def projections(attention: MultiHead) -> list[list[Any]]:
+    """Return the projections of queries, keys, values and the output, each in a list.
 
     Keys and values that heads share are repeated for each head.
     """
     groups = attention.key_value_heads
-    group_size = attention.heads // groups
 
-    def repeat_groups(rows: Tensor) -> Tensor:
-        heads = rearrange(rows, "(g d) ... -> g d ...", g=groups)
-        repeated = repeat(heads, "g d ... -> g r d ...", r=group_size)
-        return rearrange(repeated, "g r d ... -> (g r d) ...")
+    def repeat(part: Tensor) -> Tensor:
+        heads = part.unflatten(0, (groups, -1))
+        return heads.repeat_interleave(attention.heads // groups, 0).flatten(0, 1)
 
-    query = attention.query
-    key = attention.key
-    value = attention.value
-    output = attention.output
-    return (
-        (query.weight, query.bias),
-        (repeat_groups(key.weight), repeat_groups(key.bias)),
-        (repeat_groups(value.weight), repeat_groups(value.bias)),
-        (output.weight, output.bias),
+    parts = attention.query, attention.key, attention.value, attention.output
+    query, key, value, output = ([(part.weight, part.bias)] for part in parts)
+    key, value = (
+        [(repeat(weight), repeat(bias)) for weight, bias in part]
+        for part in (key, value)
     )
+    return [query, key, value, output]
 
 
-def concatenate(*maps: Affine) -> Affine:
-    """Return one map whose output concatenates the outputs of several maps."""
-    weights = [weight for weight, _ in maps]
-    biases = [bias for _, bias in maps]
-    return torch.cat(weights), torch.cat(biases)
+def fill_attention(spec: Any, maps: Sequence[Sequence[Affine]], norm: Any) -> None:
+    """Fill in the maps of an attention, each concatenated of several, and its norm."""
+    for map_spec, parts in zip(spec.linear, maps, strict=True):
+        weights, biases = zip(*parts, strict=True)
+        map_spec.weight = torch.cat(weights).detach().numpy()
+        map_spec.bias = torch.cat(biases).detach().numpy()
+    fill_norm(spec.layer_norm, norm)
 
 
-def fill_linear(spec: Any, linear: nn.Linear) -> None:
+def fill(spec: Any, linear: Any) -> None:
     """Fill in a linear map."""
-    fill(spec, linear.weight, linear.bias)
-
-
-def fill(spec: Any, weight: Tensor, bias: Tensor | None) -> None:
-    """Fill in a weight and, unless it is None, a bias."""
-    spec.weight = weight.detach().numpy()
-    if bias is not None:
-        spec.bias = bias.detach().numpy()
+    spec.weight = linear.weight.detach().numpy()
+    spec.bias = linear.bias.detach().numpy()
 
 
 def fill_norm(spec: Any, norm: nn.LayerNorm) -> None:
     """Fill in a norm."""
     spec.gamma = norm.weight.detach().numpy()
     spec.beta = norm.bias.detach().numpy()
-
-
-def fill_embedding(spec: Any, embedding: TokenEmbedding) -> None:
-    """Fill in the table of an embedding."""
-    spec.weight = embedding.table.weight.detach().numpy()
-
-
-@torch.no_grad()
-def fill_positions(
-    spec: Any,
-    positions: Positions,
-    embedding: TokenEmbedding,
-    size: int,
-) -> None:
-    """Fill in the encodings of `size` positions and the factor of the embeddings."""
-    spec.scale_embeddings = embedding.scale
-    encodings = positions(torch.zeros(1, size, embedding.width))[0]
-    spec.position_encodings.encodings = encodings.numpy()

@@ -1,7 +1,7 @@
 """The decoder protocol, recurrent decoders, and wrappers that continue prompts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, Literal, TypeVar
 
@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory, index_batch
-from regard.nn.embeddings import TokenEmbedding
+from regard.data.batches import PairBatch, collate
 from regard.shapes import (
     Float,
+    Lengths,
+    Logits,
     Rows,
-    States,
     Step,
     Tokens,
-    Vectors,
 )
-from regard.text.special import SPECIAL, SpecialTokens
+from regard.text.kinds import SPECIAL, SpecialTokens
 
 Kind = TypeVar("Kind", bound="State")
 
@@ -30,37 +30,28 @@ class State:
     A `Memory` holds the source, which all hypotheses of one source share.
     """
 
+    def map(self: Kind, change: Callable[[Any], Any]) -> Kind:
+        """Return the state with each part changed."""
+        parts = {name: change(part) for name, part in self.parts().items()}
+        return replace(self, **parts)
+
     def select(self: Kind, rows: Rows) -> Kind:
         """Return the state of the batch rows `rows`, in this order; rows may repeat."""
-        return replace(
-            self,
-            **{
-                field.name: index_batch(getattr(self, field.name), rows)
-                for field in fields(self)
-            },
-        )
+        return self.map(lambda part: index_batch(part, rows))
 
     def follow(self: Kind, rows: Rows) -> Kind:
         """Like `select`, for rows that stay with their source.
 
         Row i must come from the same source as before. The memories stay as they are.
         """
-        return replace(
-            self,
-            **{
-                field.name: _follow(getattr(self, field.name), rows)
-                for field in fields(self)
-            },
-        )
+        return self.map(lambda part: _follow(part, rows))
 
     def detach(self: Kind) -> Kind:
         """Return the same numbers without their graph, for a state of tensors only."""
-        return replace(
-            self, **{name: tensor.detach() for name, tensor in self.tensors().items()}
-        )
+        return self.map(Tensor.detach)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the parts by name, for a state of tensors only."""
+    def parts(self) -> dict[str, Any]:
+        """Return the parts by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -165,11 +156,7 @@ class SequenceDecoder(Decoder[S]):
 
     def advance(self, tokens: Step, state: S) -> tuple[Any, S]:
         features, state = self.run(tokens[:, None], state)
-        return self.at(features, 0), state
-
-    def at(self, features: Any, position: int) -> Any:
-        """Return the features at one position."""
-        return features[:, position]
+        return features[:, 0], state
 
 
 def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> Any:
@@ -194,45 +181,16 @@ def unroll(decoder: Decoder[S], tokens: Tokens, state: S, forcing: float) -> Any
 
 @dataclass(frozen=True, eq=False)
 class RecurrentDecoderState(State):
-    """`cells (batch, layer, state_width)`, the prepared memory, and the alignment's state."""
+    """The state of a recurrent decoder with attention.
+
+    `cells (batch, layer, state_width)`, the prepared memory, the alignment's state, and
+    the vector `(batch, width)` of the last read that the next step takes, if any.
+    """
 
     cells: Tensor
     memory: Memory
     alignment: Any = None
-
-
-class RecurrentDecoder(Decoder[S]):
-    """A decoder in which each step needs the previous one.
-
-    One transition per token, and one readout for all steps together.
-    """
-
-    embedding: TokenEmbedding
-    readout: nn.Module
-    """From the output of `transition` to features, `(*batch, parts_width)` -> `(*batch, width)`."""
-
-    @abstractmethod
-    def transition(
-        self,
-        embedded: Float[Tensor, "batch embedding"],
-        state: S,
-    ) -> tuple[Float[Tensor, "batch parts"], S]:
-        """Compute one step of the recurrence.
-
-        Returns:
-            The input of the readout, and the new state.
-        """
-
-    def advance(self, tokens: Step, state: S) -> tuple[Vectors, S]:
-        parts, state = self.transition(self.embedding(tokens), state)
-        return self.readout(parts), state
-
-    def features(self, tokens: Tokens, state: S) -> States:
-        steps = []
-        for embedded in self.embedding(tokens).unbind(1):
-            parts, state = self.transition(embedded, state)
-            steps.append(parts)
-        return self.readout(torch.stack(steps, 1))
+    last: Any = None
 
 
 class ZeroInitialState(nn.Module):
@@ -301,15 +259,10 @@ def choose_initial_state(
     encoder: nn.Module,
     size: int,
 ) -> nn.Module:
-    """Make an initial state by its name in a run file.
-
-    `encoder` is the module for "encoder".
-    """
-    return {
-        "encoder": encoder,
-        "zero": ZeroInitialState(size),
-        "learned": LearnedInitialState(size),
-    }[name]
+    """Return the initial state of a name in a run file; `encoder` is the one for "encoder"."""
+    if name == "encoder":
+        return encoder
+    return ZeroInitialState(size) if name == "zero" else LearnedInitialState(size)
 
 
 Before = Literal["end", "start", "nothing"]
@@ -350,5 +303,70 @@ class Prompted(SequenceDecoder[PromptedState]):
         features, inner = self.decoder.run(fed, state.inner)
         return features, PromptedState(inner, state.last)
 
-    def at(self, features: Any, position: int) -> Any:
-        return self.decoder.at(features, position)
+
+class Encoder(nn.Module, ABC):
+    """Encode a padded batch into a memory of width `memory_width` with a summary of width `summary_width`."""
+
+    memory_width: int
+    summary_width: int
+    self_attention: str | None = None
+    """Names of the modules, within the encoder, by which positions read each other, one per layer, as a pattern for
+    `record`; None if there are none."""
+
+    @abstractmethod
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
+        """Encode tokens `(batch, position)` of the sequences' `lengths (batch,)`."""
+
+
+class EncoderDecoder(nn.Module):
+    """p(target | source) as the product over positions of softmax(output(features)).
+
+    The inputs of the encoder are those of a source: tokens and their lengths for texts.
+    """
+
+    encoder: Any
+    max_source: int | None = None
+    """Longest source in tokens, the end included; None for any."""
+    max_target: int | None = None
+    source_special: SpecialTokens = SPECIAL
+    """The special ids of the source vocabulary; the decoder has those of the target's."""
+
+    def __init__(self, encoder: nn.Module, decoder: Decoder):
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+
+    def collate(self, examples: Sequence[tuple[list[int], list[int]]]) -> PairBatch:
+        """Pad pairs of (source ids, target ids), with their special tokens.
+
+        Raises:
+            ValueError: There are no pairs.
+        """
+        return collate(examples, self.source_special, self.decoder.special)
+
+    def features(self, *inputs: Any, forcing: float = 1.0) -> Any:
+        """Return the input of the output layer for a source and a right-shifted target.
+
+        Args:
+            inputs: Those of the encoder, and the target `(batch, position)`, which
+                begins with the start token.
+            forcing: The probability of teacher forcing at each step.
+        """
+        *source, target = inputs
+        state = self.decoder.start(self.encoder(*source))
+        if forcing < 1.0:
+            return unroll(
+                self.decoder,
+                target,
+                state,
+                forcing,
+            )
+        return self.decoder.features(target, state)
+
+    def forward(self, *inputs: Any, forcing: float = 1.0) -> Logits:
+        """Return logits `(batch, position, vocabulary)` of the token after each target token.
+
+        The inputs are those of `features`. `decoder.output.loss(features, expected)`
+        computes their loss without storing them.
+        """
+        return self.decoder.output(self.features(*inputs, forcing=forcing))

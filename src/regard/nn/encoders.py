@@ -11,9 +11,8 @@ from regard.attention import Attend
 from regard.attention.masks import Dense, padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
-from regard.nn.embeddings import Embedding, LearnedGrid
-from regard.nn.encoder_decoder import Encoder
-from regard.nn.layers import Dropout
+from regard.nn.decoders import Encoder
+from regard.nn.layers import Dropout, Embedding, LearnedGrid
 from regard.nn.recurrent import BidirectionalReader, SequenceReader
 from regard.shapes import Float, Images, Lengths, States, Tokens
 
@@ -38,7 +37,12 @@ class RecurrentEncoder(Encoder):
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
         states, final = self.reader(self.embedding(tokens), lengths)
-        return Memory.of(self.dropout(states), lengths, final, tokens)
+        return Memory.of(
+            self.dropout(states),
+            lengths,
+            final,
+            tokens,
+        )
 
 
 class MatchingEncoder(Encoder):
@@ -65,14 +69,18 @@ class MatchingEncoder(Encoder):
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
         size = tokens.shape[1]
-        mask = padding(lengths, size) & Dense(
-            ~torch.eye(size, dtype=torch.bool, device=tokens.device)
-        )
+        different = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
+        mask = padding(lengths, size) & Dense(different)
         words = self.embedding(tokens)
         alike = self.alike(words)
         matched = self.attend(alike, Memory(alike, words.to(alike), mask))
         states, final = self.reader(torch.cat([words, matched], -1), lengths)
-        return Memory.of(self.dropout(states), lengths, final, tokens)
+        return Memory.of(
+            self.dropout(states),
+            lengths,
+            final,
+            tokens,
+        )
 
 
 N = TypeVar("N", int, Tensor)
@@ -93,10 +101,10 @@ class GridEncoder(nn.Module):
 
     def __init__(self, channels: int, widths: tuple[int, ...], side: int):
         super().__init__()
-        inner = (channels, *widths[:-1])
-        self.stages = nn.Sequential(
-            *(convolution_stage(*pair) for pair in zip(inner, widths, strict=True))
-        )
+        self.stages = nn.Sequential()
+        for width in widths:
+            self.stages.append(convolution_stage(channels, width))
+            channels = width
         self.positions = LearnedGrid(0, side, widths[-1])
         self.memory_width = self.summary_width = widths[-1]
 
@@ -106,12 +114,10 @@ class GridEncoder(nn.Module):
         Returns:
             A memory of `(batch, cell, memory_width)`.
         """
-        grid = self.stages(
-            images.contiguous(memory_format=torch.channels_last)
-        )  # norms over channels need it
-        cells = self.positions(
-            rearrange(grid, "b c h w -> b (h w) c"), *grid.shape[-2:]
-        )
+        # norms over channels need the memory format
+        grid = self.stages(images.contiguous(memory_format=torch.channels_last))
+        cells = rearrange(grid, "b c h w -> b (h w) c")
+        cells = self.positions(cells, *grid.shape[-2:])
         return Memory(cells, cells, summary=cells.mean(1))
 
 
@@ -122,30 +128,28 @@ class ChannelNorm(nn.LayerNorm):
         self,
         input: Float[Tensor, "batch channel row column"],
     ) -> Float[Tensor, "batch channel row column"]:
-        return rearrange(
-            super().forward(rearrange(input, "b c h w -> b h w c")),
-            "b h w c -> b c h w",
-        )
+        return super().forward(input.movedim(1, -1)).movedim(-1, 1)
 
 
 def convolution_stage(before: int, width: int) -> nn.Sequential:
-    """Return a 3 x 3 convolution that halves both sides, and a 1 x 1 convolution."""
-    return nn.Sequential(
-        *norm_convolution(before, width, size=3),
-        *norm_convolution(width, width, size=1),
-    )
+    """Return a 3 x 3 convolution that halves both sides, and a 1 x 1 convolution.
 
-
-def norm_convolution(before: int, width: int, *, size: int) -> list[nn.Module]:
-    """Return a convolution with its norm and nonlinearity.
-
-    It has no bias because the norm has an offset.
+    Neither has a bias because the norm has an offset.
     """
-    weights = nn.Conv2d(
-        before, width, size, stride=2 if size > 1 else 1, padding=size // 2, bias=False
-    )
-    nn.init.kaiming_normal_(weights.weight, nonlinearity="relu")
-    return [weights, ChannelNorm(width), nn.ReLU()]
+    layers = []
+    for channels, size in ((before, 3), (width, 1)):
+        padding = size // 2
+        layer = nn.Conv2d(
+            channels,
+            width,
+            size,
+            1 + padding,
+            padding,
+            bias=False,
+        )
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        layers += [layer, ChannelNorm(width), nn.ReLU()]
+    return nn.Sequential(*layers)
 
 
 def cells_of(size: N, stages: int) -> N:
@@ -175,10 +179,17 @@ class SubsamplingConvolutions(nn.Module):
 
     def __init__(self, features: int, stages: Sequence[int], width: int):
         super().__init__()
-        inner = (1, *stages[:-1])
         self.stages = nn.ModuleList()
-        for before, after in zip(inner, stages, strict=True):
-            layer = nn.Conv2d(before, after, 3, stride=2, padding=1)
+        before = 1
+        for after in stages:
+            layer = nn.Conv2d(
+                before,
+                after,
+                3,
+                stride=2,
+                padding=1,
+            )
+            before = after
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)  # pyright: ignore[reportArgumentType]
             self.stages.append(layer)

@@ -54,7 +54,12 @@ class KVCache:
     @classmethod
     def of(cls, key: Tensor, value: Tensor) -> "KVCache":
         """Return the cache of these positions."""
-        return cls(key, value, key.shape[-2], [key.shape[-2]])
+        return cls(
+            key,
+            value,
+            key.shape[-2],
+            [key.shape[-2]],
+        )
 
     @property
     def position(self) -> int:
@@ -68,8 +73,14 @@ class KVCache:
             stored = torch.arange(self.length, device=self.key.device)
             later = stored + self.forgotten
             position_ids = torch.where(stored < self.sinks, stored, later)
-        key, value = self._stored()
-        return Memory(key, value, mask, position_ids=position_ids, zero_masked=False)
+        key, value = self.positions()
+        return Memory(
+            key,
+            value,
+            mask,
+            position_ids=position_ids,
+            zero_masked=False,
+        )
 
     def forget(self, before: int, sinks: int) -> "KVCache":
         """Return the cache without the positions that no later one reads.
@@ -82,9 +93,9 @@ class KVCache:
             return self
         first = self.length - before
         parts = []
-        for tensor in self._stored():
-            kept = [tensor[..., :sinks, :], tensor[..., first:, :]]
-            parts.append(torch.cat(kept, -2))
+        for tensor in self.positions():
+            ends = [tensor[..., :sinks, :], tensor[..., first:, :]]
+            parts.append(torch.cat(ends, -2))
         forgotten = self.forgotten + self.length - keep
         cache = KVCache.of(*parts)
         return replace(
@@ -95,17 +106,27 @@ class KVCache:
         """Return the cache with more positions at its end."""
         end = self.length + key.shape[-2]
         if torch.is_grad_enabled() or not self.length:
-            old_key, old_value = self._stored()
-            key = torch.cat([old_key, key], -2)
-            value = torch.cat([old_value, value], -2)
-            return replace(self, key=key, value=value, length=end, written=[end])
+            pairs = zip(self.positions(), (key, value), strict=True)
+            key, value = (torch.cat(pair, -2) for pair in pairs)
+            return replace(
+                self,
+                key=key,
+                value=value,
+                length=end,
+                written=[end],
+            )
         cache = self
         if self.written != [self.length] or end > self.key.shape[-2]:
             room = max(LEAST_ROOM, 2 * end) - self.length
-            old_key, old_value = self._stored()
-            key_room = functional.pad(old_key, (0, 0, 0, room))
-            value_room = functional.pad(old_value, (0, 0, 0, room))
-            cache = replace(self, key=key_room, value=value_room, written=[0])
+            keys, values = (
+                functional.pad(part, (0, 0, 0, room)) for part in self.positions()
+            )
+            cache = replace(
+                self,
+                key=keys,
+                value=values,
+                written=[0],
+            )
         new = slice(self.length, end)
         cache.key[..., new, :] = key
         cache.value[..., new, :] = value
@@ -114,26 +135,24 @@ class KVCache:
 
     def select(self, rows: Rows) -> "KVCache":
         """Return the cache of the batch rows `rows`, in this order; rows may repeat."""
-        key, value = self._stored()
+        key, value = (part.index_select(0, rows) for part in self.positions())
+        alignment = index_batch(self.alignment, rows)
+        written = [self.length]
         return replace(
             self,
-            key=key.index_select(0, rows),
-            value=value.index_select(0, rows),
-            written=[self.length],
-            alignment=index_batch(self.alignment, rows),
+            key=key,
+            value=value,
+            written=written,
+            alignment=alignment,
         )
 
-    def _stored(self) -> tuple[Tensor, Tensor]:
+    def positions(self) -> tuple[Tensor, Tensor]:
         """Return the keys and values without the room behind them."""
         return self.key[..., : self.length, :], self.value[..., : self.length, :]
 
 
 def check_causal(attention: MultiHead) -> None:
-    """Check the arguments.
-
-    Raises:
-        InputError: Self-attention whose alignment cannot read a growing sequence.
-    """
+    """Raise InputError for an alignment that cannot read a growing sequence."""
     align = attention.attend.align
     if not align.supports_growing:
         raise InputError(
@@ -174,26 +193,27 @@ def causal_attention(
     mask = None  # a single query reads its whole cache
     if count > 1 or slides:
         reach = before if slides else None
+        sizes = count, grown.length
         mask = window(
-            count,
-            grown.length,
+            *sizes,
             before=reach,
             after=0,
             sinks=sinks,
             device=states.device,
         )
+    memory = grown.memory(mask)
     read = attention.read_queries(
-        query, grown.memory(mask), cache.alignment, cache.position
+        query,
+        memory,
+        cache.alignment,
+        cache.position,
     )
     grown = replace(grown, alignment=read.state)
-    if (
-        before is None
-        or read.state is not None
-        or torch.is_grad_enabled()
-        or current_observer() is not None
-    ):
+    if before is None or read.state is not None or torch.is_grad_enabled():
         return read.context, grown
-    return read.context, grown.forget(before, sinks)
+    if current_observer() is None:
+        grown = grown.forget(before, sinks)
+    return read.context, grown
 
 
 @dataclass(frozen=True, eq=False)

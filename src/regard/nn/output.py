@@ -15,7 +15,7 @@ from regard.kernels.cross_entropy import (
     estimate_cross_entropy,
     sample_ids,
 )
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.layers import TokenEmbedding
 from regard.shapes import (
     Float,
     Int,
@@ -28,10 +28,7 @@ from regard.shapes import (
     Tokens,
     to_float32,
 )
-from regard.text.special import IGNORED
-
-NEVER = -1e4
-"""Bias of a token that is never predicted: its exponential is zero."""
+from regard.text.kinds import IGNORED
 
 
 class OutputLayer(ABC):
@@ -60,6 +57,39 @@ class OutputLayer(ABC):
         """
 
 
+class LogitsOutput(nn.Identity, OutputLayer):
+    """The output layer of a model whose features are the logits themselves."""
+
+    def __init__(self, vocabulary: int):
+        super().__init__()
+        self.out_features = vocabulary
+
+    def features(self, states: Tensor) -> Tensor:
+        """Return the logits."""
+        return states
+
+    @property
+    def output(self) -> "LogitsOutput":
+        """This layer, where a model has other layers before its output layer."""
+        return self
+
+    def loss(
+        self,
+        features: Any,
+        targets: Tokens,
+        smoothing: float = 0.0,
+    ) -> tuple[Scalar, TokenLosses]:
+        """Return the sum of the cross-entropies, and that of each position."""
+        losses = functional.cross_entropy(
+            to_float32(features).flatten(0, 1),
+            targets.flatten(),
+            ignore_index=IGNORED,
+            reduction="none",
+            label_smoothing=smoothing,
+        )
+        return losses.sum(), losses.detach().view(targets.shape)
+
+
 @dataclass(frozen=True, eq=False)
 class SoftmaxPart:
     """A softmax over some words or classes of words.
@@ -77,8 +107,8 @@ class SoftmaxPart:
 class Output(nn.Linear, OutputLayer):
     """Features `(*batch, width)` -> logits `(*batch, vocabulary)`.
 
-    `tied` shares its weight with an embedding of the same vocabulary and width. Without
-    a learned `bias`, the first `closed` tokens are never predicted.
+    `tied` shares its weight with an embedding of the same vocabulary and width. The
+    bias is learned, or zeros.
 
     Raises:
         ValueError: The embedding to tie to has other sizes.
@@ -91,15 +121,13 @@ class Output(nn.Linear, OutputLayer):
         tied: TokenEmbedding | None = None,
         *,
         bias: bool = True,
-        closed: int = 0,
     ):
         super().__init__(width, vocabulary, bias)
         if bias:
             nn.init.zeros_(self.bias)
         else:
             del self.bias
-            fixed = torch.zeros(vocabulary).index_fill(0, torch.arange(closed), NEVER)
-            self.register_buffer("bias", fixed, persistent=False)
+            self.register_buffer("bias", torch.zeros(vocabulary), persistent=False)
         if tied is not None:
             if (tied.vocabulary, tied.width) != (vocabulary, width):
                 raise ValueError(
@@ -136,13 +164,9 @@ class Output(nn.Linear, OutputLayer):
         per_target = self.weight.new_zeros(len(flat))
         for part in self.parts(flat[real]):
             rows = real[part.rows]
-            loss, losses = cross_entropy(
-                features.flatten(0, 1)[rows],
-                part.weight,
-                part.bias,
-                part.targets,
-                smoothing,
-            )
+            inputs = features.flatten(0, 1)[rows]
+            layer = inputs, part.weight, part.bias
+            loss, losses = cross_entropy(*layer, part.targets, smoothing)
             total = total + loss
             per_target = per_target.index_add(0, rows, losses)
         return total, per_target.view(targets.shape)
@@ -158,12 +182,10 @@ class Output(nn.Linear, OutputLayer):
         """
         total = to_float32(features.new_zeros(len(targets)))
         for part in self.parts(targets):
-            logs = to_float32(
-                functional.linear(features[part.rows], part.weight, part.bias)
-            ).log_softmax(-1)
-            total = total.index_add(
-                0, part.rows, logs.gather(1, part.targets[:, None])[:, 0]
-            )
+            logits = functional.linear(features[part.rows], part.weight, part.bias)
+            logs = to_float32(logits).log_softmax(-1)
+            logs = logs.gather(1, part.targets[:, None])[:, 0]
+            total = total.index_add(0, part.rows, logs)
         return total
 
     def parts(self, targets: RowIds) -> Iterator[SoftmaxPart]:
@@ -171,8 +193,9 @@ class Output(nn.Linear, OutputLayer):
 
         Here only one.
         """
+        rows = torch.arange(len(targets), device=targets.device)
         yield SoftmaxPart(
-            torch.arange(len(targets), device=targets.device),
+            rows,
             self.weight,
             self.bias,
             targets,
@@ -229,17 +252,8 @@ class SampledOutput(Output):
     One sample serves all positions of a call. Ids must be sorted by frequency.
     """
 
-    def __init__(
-        self,
-        width: int,
-        vocabulary: int,
-        tied: TokenEmbedding | None = None,
-        *,
-        samples: int,
-        bias: bool = True,
-        closed: int = 0,
-    ):
-        super().__init__(width, vocabulary, tied, bias=bias, closed=closed)
+    def __init__(self, *sizes: Any, samples: int, **options: Any):
+        super().__init__(*sizes, **options)
         self.samples = samples
 
     def loss(
@@ -261,9 +275,8 @@ class SampledOutput(Output):
             )
         real = targets != IGNORED
         sampled = sample_ids(self.samples, self.out_features)
-        losses = estimate_cross_entropy(
-            features[real], self.weight, self.bias, targets[real], sampled
-        )
+        layer = features[real], self.weight, self.bias
+        losses = estimate_cross_entropy(*layer, targets[real], sampled)
         return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(
             real, losses.detach()
         )
@@ -282,17 +295,9 @@ class AdaptiveOutput(Output):
     width, so that they can be tied to an embedding.
     """
 
-    def __init__(
-        self,
-        width: int,
-        vocabulary: int,
-        tied: TokenEmbedding | None = None,
-        *,
-        cutoffs: Sequence[int],
-        bias: bool = True,
-        closed: int = 0,
-    ):
-        super().__init__(width, vocabulary, tied, bias=bias, closed=closed)
+    def __init__(self, *sizes: Any, cutoffs: Sequence[int], **options: Any):
+        super().__init__(*sizes, **options)
+        width, vocabulary = self.in_features, self.out_features
         ends = [cutoff for cutoff in cutoffs if cutoff < vocabulary]
         self.frequent = ends[0] if ends else vocabulary
         self.spans = tuple(pairwise([*ends, vocabulary]))
@@ -304,10 +309,8 @@ class AdaptiveOutput(Output):
         first = to_float32(functional.linear(input, weight, bias)).log_softmax(-1)
         parts = [first[..., : self.frequent]]
         for cluster, (weight, bias) in enumerate(rare, self.frequent):
-            parts.append(
-                first[..., cluster, None]
-                + to_float32(functional.linear(input, weight, bias)).log_softmax(-1)
-            )
+            words = to_float32(functional.linear(input, weight, bias)).log_softmax(-1)
+            parts.append(first[..., cluster, None] + words)
         return torch.cat(parts, -1)
 
     def loss(
@@ -333,14 +336,27 @@ class AdaptiveOutput(Output):
         for cluster, logits in enumerate(inside, self.frequent):
             first = first.masked_fill(logits, cluster)
         (weight, bias), *rare = self._layers()
+        rows = torch.arange(len(targets), device=targets.device)
         yield SoftmaxPart(
-            torch.arange(len(targets), device=targets.device), weight, bias, first
+            rows,
+            weight,
+            bias,
+            first,
         )
-        for logits, (begin, _), (weight, bias) in zip(
-            inside, self.spans, rare, strict=True
-        ):
-            rows = logits.nonzero()[:, 0]
-            yield SoftmaxPart(rows, weight, bias, targets[rows] - begin)
+        clusters = zip(
+            inside,
+            self.spans,
+            rare,
+            strict=True,
+        )
+        for mask, (begin, _), (weight, bias) in clusters:
+            rows = mask.nonzero()[:, 0]
+            yield SoftmaxPart(
+                rows,
+                weight,
+                bias,
+                targets[rows] - begin,
+            )
 
     def _layers(self) -> list[tuple[Tensor, Tensor]]:
         """Return the weight and bias of the first step, then those of each cluster.
@@ -354,22 +370,22 @@ class AdaptiveOutput(Output):
             self.weight.split(sizes),
             self.bias.split(sizes),
         )
-        first = (
-            torch.cat([weight, self.clusters.weight]),
-            torch.cat([bias, self.clusters.bias]),
-        )
-        return [first, *zip(weights, biases, strict=True)]
+        weight = torch.cat([weight, self.clusters.weight])
+        bias = torch.cat([bias, self.clusters.bias])
+        return [(weight, bias), *zip(weights, biases, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
 class CopyFeatures:
     """The input of `CopyOutput`, for each of `*batch`.
 
-    features: `(*batch, width)`, input of the vocabulary's softmax gate: `(*batch,)`,
-    logit of generating rather than copying weights: `(*batch, key)`, attention over the
-    source tokens: `(*batch, key)`, ids of the source words; ids from the vocabulary's
-    size on are words of this source only room: `(*batch, own)`, zeros; `own` is the
-    largest number of such words in a source of the batch
+    Attributes:
+        features: The input of the vocabulary's softmax, `(*batch, width)`.
+        gate: The logit of generating rather than copying, `(*batch,)`.
+        weights: Attention over the source, `(*batch, key)`.
+        tokens: Ids of the source's words, `(*batch, key)`; those from the vocabulary's
+            size on are words of this source only.
+        room: Zeros, `(*batch, own)`: `own` is the largest number of such words in a source.
     """
 
     features: Tensor
@@ -378,28 +394,22 @@ class CopyFeatures:
     tokens: Tensor
     room: Tensor
 
-    def at(self, position: int) -> "CopyFeatures":
-        """Return one position of `(batch, position, ...)`."""
-        return CopyFeatures(
-            *(getattr(self, field.name)[:, position] for field in fields(self))
-        )
+    def __getitem__(self, index: Any) -> "CopyFeatures":
+        """Return a part of `*batch`, as indexing a tensor does."""
+        return CopyFeatures(*(part[index] for part in self.parts()))
 
-
-def stack_steps(steps: Sequence[CopyFeatures]) -> CopyFeatures:
-    """Join steps `(batch, ...)` into `(batch, position, ...)`."""
-    return CopyFeatures(
-        *(
-            torch.stack([getattr(step, field.name) for step in steps], 1)
-            for field in fields(CopyFeatures)
-        )
-    )
+    def parts(self) -> list[Tensor]:
+        """Return the fields in their order."""
+        return [getattr(self, field.name) for field in fields(self)]
 
 
 class CopyOutput(nn.Module, OutputLayer):
-    """P(w) = p P_vocabulary(w) + (1 - p) sum_{i.
+    """A softmax over the vocabulary, mixed with attention over the source's words.
 
-    X_i = w} a_i over the vocabulary and the source's own words (See 2017, 1704.04368,
-    equation 9), where p is the sigmoid of the gate and `written` computes P_vocabulary.
+        P(w) = p P_vocabulary(w) + (1 - p) sum_{i: x_i = w} a_i
+
+    See 2017, 1704.04368, equation 9. The sum is over the places of w in the source, p is
+    the sigmoid of the gate, and `written` computes P_vocabulary.
     If the weights sum to less than 1, the rest goes to P_vocabulary, like a sentinel's
     weight (Merity 2017, 1609.07843, equation 6).
     """
@@ -412,13 +422,11 @@ class CopyOutput(nn.Module, OutputLayer):
     def forward(self, input: CopyFeatures) -> Float[Tensor, "*batch extended"]:
         """Return the logarithm of P; minus infinity where P is 0."""
         write, copy = gate_weights(input)
-        written = (
-            to_float32(self.written(input.features)).softmax(-1) * write[..., None]
-        )
+        written = to_float32(self.written(input.features)).softmax(-1)
+        written = written * write[..., None]
         copied = to_float32(input.weights) * copy[..., None]
-        mixture = torch.cat([written, input.room.to(written.dtype)], -1).scatter_add(
-            -1, input.tokens, copied
-        )
+        mixture = torch.cat([written, input.room.to(written.dtype)], -1)
+        mixture = mixture.scatter_add(-1, input.tokens, copied)
         return logarithm(mixture).masked_fill(mixture == 0, -torch.inf)
 
     def loss(
@@ -432,27 +440,19 @@ class CopyOutput(nn.Module, OutputLayer):
         Smoothing is over the words of the vocabulary only.
         """
         real = targets != IGNORED
-        rows = CopyFeatures(
-            *(getattr(features, field.name)[real] for field in fields(CopyFeatures))
-        )
+        rows = features[real]
         target = targets[real]
         vocabulary = self.out_features
-        likelihood = self.written.log_prob(
-            rows.features, target.clamp(max=vocabulary - 1)
-        ).exp()
-        copied_weight = (
-            to_float32(rows.weights) * (rows.tokens == target[:, None])
-        ).sum(-1)
+        words = target.clamp(max=vocabulary - 1)
+        likelihood = self.written.log_prob(rows.features, words).exp()
+        likelihood = likelihood.masked_fill(target >= vocabulary, 0.0)
+        is_copy = rows.tokens == target[:, None]
+        copied = (to_float32(rows.weights) * is_copy).sum(-1)
         write, copy = gate_weights(rows)
-        mixture = (
-            write * likelihood.masked_fill(target >= vocabulary, 0.0)
-            + copy * copied_weight
-        )
-        losses = -(1 - smoothing) * logarithm(mixture)
+        losses = -(1 - smoothing) * logarithm(write * likelihood + copy * copied)
         if smoothing:
-            losses = losses - smoothing * to_float32(
-                self.written(rows.features)
-            ).log_softmax(-1).mean(-1)
+            logits = to_float32(self.written(rows.features))
+            losses = losses - smoothing * logits.log_softmax(-1).mean(-1)
         return losses.sum(), losses.new_zeros(targets.shape).masked_scatter(
             real, losses.detach()
         )
@@ -469,10 +469,9 @@ def gate_weights(
     weights = to_float32(input.weights)
     remainder = 1 - weights.sum(-1)
     rounding = weights.shape[-1] * torch.finfo(weights.dtype).eps
+    remainder = remainder.masked_fill(remainder <= rounding, 0.0)
     copy = (-gate).sigmoid()
-    return gate.sigmoid() + copy * remainder.masked_fill(
-        remainder <= rounding, 0.0
-    ), copy
+    return gate.sigmoid() + copy * remainder, copy
 
 
 def logarithm(probabilities: Tensor) -> Tensor:

@@ -20,6 +20,8 @@ from regard.shapes import (
     LayerStates,
     Lengths,
     States,
+    StepInputs,
+    Tokens,
     Vectors,
 )
 
@@ -90,12 +92,10 @@ class GRUResetBefore(Cell):
 
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
         for_gates, for_candidate = projected.split([2 * self.width, self.width], -1)
-        reset, update = (
-            torch.addmm(for_gates, state, self.gates.weight.t()).sigmoid().chunk(2, -1)
-        )
-        candidate = torch.addmm(
-            for_candidate, reset * state, self.candidate.weight.t()
-        ).tanh()
+        gates = torch.addmm(for_gates, state, self.gates.weight.t()).sigmoid()
+        reset, update = gates.chunk(2, -1)
+        weight = self.candidate.weight.t()
+        candidate = torch.addmm(for_candidate, reset * state, weight).tanh()
         return state + update * (candidate - state)
 
 
@@ -131,7 +131,7 @@ class Stack(nn.Module):
 
     def forward(
         self,
-        inputs: Float[Tensor, "batch input_width"],
+        inputs: StepInputs,
         state: LayerStates,
     ) -> tuple[Vectors, LayerStates]:
         """Return one step -> the top layer's output and the new state."""
@@ -224,33 +224,30 @@ class Recurrent(nn.Module):
         )
         if alone and not (torch.is_grad_enabled() or self.training):
             return self.step(inputs[:, 0], state)
-        parts = tuple(
-            part.contiguous()
-            for part in rearrange(state, "b l (p w) -> p l b w", p=self.parts)
-        )
-        first = parts if self.parts == 2 else parts[0]
+        parts = rearrange(state, "b l (p w) -> p l b w", p=self.parts).contiguous()
+        first = parts.unbind() if self.parts == 2 else parts[0]
         if lengths is None:
             outputs, after = self.network(inputs, first)
         else:
             packed = pack_padded_sequence(
-                inputs, lengths.cpu(), batch_first=True, enforce_sorted=False
+                inputs,
+                lengths.cpu(),
+                True,
+                False,
             )
             outputs, after = self.network(packed, first)
-            outputs, _ = pad_packed_sequence(
-                outputs, batch_first=True, total_length=inputs.shape[1]
-            )
-        after = after if self.parts == 2 else (after,)
-        return outputs, rearrange(torch.stack(tuple(after)), "p l b w -> b l (p w)")
+            size = inputs.shape[1]
+            outputs, _ = pad_packed_sequence(outputs, True, total_length=size)
+        after = torch.stack(after) if self.parts == 2 else after[None]
+        return outputs, rearrange(after, "p l b w -> b l (p w)")
 
     def step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return one position `(batch, input_width)`, without dropout."""
         after = []
-        for before, weights in zip(
-            state.unbind(1), self.network.all_weights, strict=True
-        ):
-            result = self.cell(
-                inputs, before.chunk(2, -1) if self.parts == 2 else before, *weights
-            )
+        layers = zip(state.unbind(1), self.network.all_weights, strict=True)
+        for before, weights in layers:
+            parts = before.chunk(2, -1) if self.parts == 2 else before
+            result = self.cell(inputs, parts, *weights)
             after.append(torch.cat(result, -1) if isinstance(result, tuple) else result)
             inputs = after[-1][:, : self.width]
         return inputs[:, None], torch.stack(after, 1)
@@ -286,8 +283,8 @@ class RecurrentStack(nn.Module):
         """
         after = []
         for layer, before in zip(self.layers, state.split(1, 1), strict=True):
-            inputs, last = layer(self.dropout(inputs), before)
-            after.append(last)
+            inputs, cells = layer(self.dropout(inputs), before)
+            after.append(cells)
         return self.dropout(inputs), torch.cat(after, 1)
 
 
@@ -337,21 +334,16 @@ class BidirectionalReader(nn.Module):
         inside, turned = reverse_index(lengths, positions)
         states = inputs
         for layer, forwards in enumerate(self.forwards):
-            if layer:
-                states = self.dropout(states)
-            output, _ = forwards(states)
-            outputs = [output]
+            states = self.dropout(states) if layer else states
+            outputs = [forwards(states)[0]]
             if self.backwards:
-                reversed_states = gather_positions(states, turned)
-                output, _ = self.backwards[layer](reversed_states)
-                outputs.append(gather_positions(output, turned))
+                back, _ = self.backwards[layer](gather_positions(states, turned))
+                outputs.append(gather_positions(back, turned))
             states = torch.cat(outputs, -1)
         states = states.masked_fill(~inside[..., None], 0.0)
-        ahead = states[..., : self.width]
-        back = states[..., self.width :]
         ends = (lengths[:, None] - 1).clamp(min=0)
-        last = gather_positions(ahead, ends)[:, 0]
-        return states, torch.cat([last, back[:, 0]], -1)
+        last = gather_positions(states[..., : self.width], ends)[:, 0]
+        return states, torch.cat([last, states[:, 0, self.width :]], -1)
 
 
 def read_in_parts(
@@ -370,12 +362,10 @@ def read_in_parts(
     if parts == 1:
         return reader(inputs, lengths)[0]
     rows = max(1, -(-len(inputs) // parts))
-    longest = lengths.tolist()
     states = []
-    for index, chunk in enumerate(inputs.split(rows)):
-        group = slice(index * rows, (index + 1) * rows)
-        positions = max(longest[group], default=0)
-        chunk_states, _ = reader(chunk[:, :positions], lengths[group])
+    for chunk, sizes in zip(inputs.split(rows), lengths.split(rows), strict=True):
+        positions = max(sizes.tolist(), default=0)
+        chunk_states, _ = reader(chunk[:, :positions], sizes)
         missing = inputs.shape[1] - positions
         states.append(functional.pad(chunk_states, (0, 0, 0, missing)))
     return torch.cat(states)
@@ -384,7 +374,7 @@ def read_in_parts(
 def reverse_index(
     lengths: Lengths,
     positions: int,
-) -> tuple[Bool[Tensor, "batch position"], Int[Tensor, "batch position"]]:
+) -> tuple[Bool[Tensor, "batch position"], Tokens]:
     """Which positions lie within each sequence, and the index that reverses each sequence within its length."""
     count = torch.arange(positions, device=lengths.device)
     inside = count < lengths[:, None]
@@ -399,11 +389,7 @@ def gather_positions(
 
     `(batch, count, width)`.
     """
-    batch, size = states.shape[:2]
-    numbers = torch.arange(batch, device=states.device)
-    rows = positions + size * numbers[:, None]
-    selected = states.flatten(0, 1).index_select(0, rows.flatten())
-    return selected.unflatten(0, positions.shape)
+    return states.take_along_dim(positions[..., None], 1)
 
 
 class SequenceReader(BidirectionalReader):
@@ -425,7 +411,12 @@ class SequenceReader(BidirectionalReader):
             [KINDS[kind](size, width, batch_first=True) for size in widths]
             for _ in range(directions)
         )
-        super().__init__(forwards, backwards[0] if backwards else [], width, dropout)
+        super().__init__(
+            forwards,
+            backwards[0] if backwards else [],
+            width,
+            dropout,
+        )
 
 
 class Looped(nn.Module):

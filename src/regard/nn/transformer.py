@@ -4,84 +4,30 @@ See Vaswani et al. 2017, 1706.03762.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.heads import MultiHead
-from regard.attention.masks import Mask, padding
-from regard.attention.memory import Memory, Packing
-from regard.nn.decoders import SequenceDecoder, State
-from regard.nn.embeddings import Embedding, Positions, TokenEmbedding
-from regard.nn.encoder_decoder import Encoder
+from regard.attention.masks import padding
+from regard.attention.memory import Memory
+from regard.nn.decoders import Encoder, SequenceDecoder, State
 from regard.nn.kv_cache import KVCache, causal_attention, check_causal, empty_cache
 from regard.nn.layers import (
     Dropout,
+    Embedding,
+    EncoderLayer,
     FeedForward,
+    Positions,
     Residual,
+    TokenEmbedding,
     mean_over_positions,
+    run_layers,
 )
 from regard.nn.output import Output
-from regard.shapes import Float, Lengths, States, Tokens
-
-
-class EncoderLayer(nn.Module):
-    """Self-attention and feed-forward, each inside its residual."""
-
-    def __init__(
-        self,
-        self_attention: MultiHead,
-        feedforward: FeedForward,
-        residuals: tuple[Residual, Residual],
-    ):
-        super().__init__()
-        self.self_attention = self_attention
-        self.feedforward = feedforward
-        self.residuals = nn.ModuleList(residuals)
-
-    def forward(
-        self,
-        states: Float[Tensor, "*tokens width"],
-        mask: Mask | None,
-        packing: Packing | None = None,
-    ) -> Float[Tensor, "*tokens width"]:
-        """Return the layer's output for states `(batch, position, width)`.
-
-        With a `packing` (and a mask), packed states `(token, width)`.
-        """
-        first, second = cast("Sequence[Residual]", self.residuals)
-        inputs = first.input(states)
-        if packing is None or mask is None:
-            context = self.self_attention(
-                inputs,
-                Memory(inputs, inputs, mask, zero_masked=False),
-            )
-        else:
-            context = self.self_attention.attend_self(inputs, packing, mask)
-        states = first.add(states, context)
-        return second.add(states, self.feedforward(second.input(states)))
-
-
-def run_layers(
-    layers: Iterable[nn.Module],
-    states: States,
-    lengths: Lengths,
-) -> Iterator[States]:
-    """Yield the output of each layer.
-
-    The first reads states `(batch, position, width)` of `lengths (batch,)`, each
-    further one the output before it. If much of the batch is padding, the layers run on
-    packed tokens and padding is zeros.
-    """
-    mask = padding(lengths, states.shape[1])
-    packing = Packing.of(lengths, states.shape[1])
-    extra = () if packing is None else (packing,)
-    states = states if packing is None else packing.pack(states)
-    for layer in layers:
-        states = layer(states, mask, *extra)
-        yield states if packing is None else packing.unpack(states)
+from regard.shapes import Lengths, States, Tokens
 
 
 class EncoderLayers(nn.ModuleList):
@@ -160,7 +106,7 @@ class DecoderLayer(nn.Module):
         self_attention: MultiHead,
         cross_attention: MultiHead,
         feedforward: FeedForward,
-        residuals: tuple[Residual, Residual, Residual],
+        residuals: Iterable[Residual],
     ):
         check_causal(self_attention)
         super().__init__()

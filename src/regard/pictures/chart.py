@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from regard.pictures.style import (
+import numpy as np
+
+from regard.pictures.canvas import (
     COLORS,
     DARK,
     INK,
@@ -16,7 +17,7 @@ from regard.pictures.style import (
     TITLE_TYPE,
     color_map,
     plotting,
-    resolution,
+    render,
 )
 
 if TYPE_CHECKING:
@@ -104,8 +105,7 @@ class Grid:
         count = max(map(len, self.rows.values()))
         cells = []
         for row, values in enumerate(self.rows.values()):
-            padding = [math.nan] * (count - len(values))
-            cells.append([*values, *padding])
+            cells.append([*values, *[math.nan] * (count - len(values))])
             for column, value in enumerate(values):
                 axes.text(
                     column + 0.5,
@@ -124,9 +124,8 @@ class Grid:
             vmin=0.0,
             vmax=self.vmax,
         )
-        columns = range(count)
-        axes.set_xticks([column + 0.5 for column in columns], map(str, columns))
-        axes.set_yticks([row + 0.5 for row in range(len(cells))], self.rows)
+        axes.set_xticks(np.arange(count) + 0.5, map(str, range(count)))
+        axes.set_yticks(np.arange(len(cells)) + 0.5, self.rows)
         axes.invert_yaxis()
         axes.grid(visible=False)
 
@@ -139,10 +138,7 @@ def charts(parts: Sequence[Part]) -> Figure:
 
     Raises:
         InputError: matplotlib is not installed.
-        ValueError: The list is empty.
     """
-    if not parts:
-        raise ValueError("charts() got no chart; expected at least one")
     columns = min(len(parts), MAX_COLUMNS)
     rows = -(-len(parts) // columns)
     with plotting():
@@ -178,8 +174,4 @@ def png(parts: Sequence[Part]) -> bytes:
     Raises:
         InputError: As `charts`.
     """
-    figure, content = charts(parts), io.BytesIO()
-    with plotting():
-        dots = resolution(*figure.get_size_inches())
-        figure.savefig(content, format="png", dpi=dots, metadata={"Software": None})
-    return content.getvalue()
+    return render(charts(parts))

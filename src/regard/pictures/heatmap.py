@@ -14,23 +14,20 @@ from regard.errors import InputError
 from regard.maps.alignment import Alignment, Matrix
 from regard.pictures.canvas import (
     BAR,
-    MARGIN,
-    Canvas,
-    exceeds,
-    widest,
-)
-from regard.pictures.style import (
     GRID,
     INK,
+    MARGIN,
     SMALL_TYPE,
+    Canvas,
     cell_side,
     color_map,
     has_uniform_rows,
     label_type,
     plotting,
     round_up,
+    widest,
 )
-from regard.pictures.text import explain_signs, shorten, stack_letters
+from regard.pictures.text import explain_signs, stack_letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +37,8 @@ LABELS = 512
 """The maximum of labels on each side of a picture."""
 VECTOR_CELLS = 4096
 """The maximum of cells that are drawn as vectors."""
+LABEL_LETTERS = 40
+"""The maximum of letters of a label."""
 LABEL_GAP, AXIS_ROOM = 0.06, 0.16
 """The gap between labels and cells, and the room for the name of an axis, in inches."""
 NO_GROUPS: Mapping[int, str] = MappingProxyType({})
@@ -62,24 +61,19 @@ class Matrices:
         cell: float,
         size: float,
     ):
-        self.canvas = canvas
-        self.cell = cell
-        self.size = size
-        source = [shorten(label) for label in sides[0]]
-        target = [shorten(label) for label in sides[1]]
-        self.source = canvas.measure(source, size)
-        self.target = canvas.measure(target, size)
-        line = 1.25 * size / 72
-        self.upright = [word.label for word in self.source]
-        heights = [line for _ in self.source]
-        if widest(self.source) > 0.92 * cell:
-            self.upright = [stack_letters(word.label) for word in self.source]
-            heights = []
-            for word, stack in zip(self.source, self.upright, strict=True):
-                if stack is None:
-                    heights.append(word.width)
-                else:
-                    heights.append(line * len(word.label))
+        self.canvas, self.cell, self.size = canvas, cell, size
+        self.source = canvas.measure(sides[0], size, LABEL_LETTERS)
+        self.target = canvas.measure(sides[1], size, LABEL_LETTERS)
+        self.upright: list[str | None] = []
+        heights = []
+        is_narrow = widest(self.source) > 0.92 * cell
+        for word in self.source:
+            upright = stack_letters(word.label) if is_narrow else word.label
+            self.upright.append(upright)
+            if upright is None:
+                heights.append(word.width)
+            else:
+                heights.append(1.25 * size / 72 * (1 + upright.count("\n")))
         self.height = max(heights, default=-2 * LABEL_GAP) + 2 * LABEL_GAP
         self.width = widest(self.target, -LABEL_GAP) + LABEL_GAP
 
@@ -88,9 +82,7 @@ class Matrices:
         place: tuple[float, float],
         weights: Matrix,
         end: float,
-        *,
         line: float = 0.0,
-        vector: bool = True,
     ) -> Axes:
         """Add a matrix, from white at 0 to dark at `end`.
 
@@ -99,17 +91,16 @@ class Matrices:
             weights: The weights.
             end: The end of the scale.
             line: The width of the lines between cells, in points.
-            vector: Whether to draw each cell as a vector.
         """
         rows, columns = (max(size, 1) for size in weights.shape)
         box = (*place, self.cell * columns, self.cell * rows)
         axes = self.canvas.add_axes(box)
         scale: Any = {"cmap": color_map(), "vmin": 0.0, "vmax": end}
-        if weights.size and (vector or line):
+        if weights.size and line:
             axes.pcolormesh(
                 weights,
-                rasterized=not vector,
-                edgecolors=GRID if line else "none",
+                rasterized=weights.size > VECTOR_CELLS,
+                edgecolors=GRID,
                 linewidth=line,
                 **scale,
             )
@@ -182,9 +173,7 @@ def heatmap(
         InputError: There are more than 512 labels on a side, matplotlib is not
             installed, or no installed font has a character.
     """
-    weights = alignment.weights
-    source = alignment.source
-    target = alignment.target
+    weights, source, target = alignment.weights, alignment.source, alignment.target
     longest = max(weights.shape)
     if longest > LABELS:
         raise InputError(
@@ -195,14 +184,17 @@ def heatmap(
     size = label_type(cell)
     with plotting():
         canvas = Canvas()
-        matrices = Matrices(canvas, (source, target), cell, size)
+        matrices = Matrices(
+            canvas,
+            (source, target),
+            cell,
+            size,
+        )
         group_names = canvas.measure(list(groups.values()), size)
-        columns_name = f"{sides[0]} (keys) →"
-        rows_name = f"← {sides[1]} (queries)"
+        names = f"{sides[0]} (keys) →", f"← {sides[1]} (queries)"
         if source == target:
-            columns_name = "keys →"
-            rows_name = "← queries"
-        (measured_rows_name,) = canvas.measure([rows_name], SMALL_TYPE)
+            names = "keys →", "← queries"
+        columns_name, rows_name = canvas.measure(names, SMALL_TYPE)
 
         group_edge = MARGIN + AXIS_ROOM + LABEL_GAP
         edge = group_edge + matrices.width
@@ -213,12 +205,12 @@ def heatmap(
         y = canvas.add_title(title, right + MARGIN + BAR + 0.35, note)
         canvas.text(columns_name, edge, y + AXIS_ROOM / 2)
         top = y + AXIS_ROOM + matrices.height
+        line = 0.6 if longest <= 64 else 0.25
         axes = matrices.add(
             (edge, top),
             weights,
             vmax,
-            line=0.6 if longest <= 64 else 0.25,
-            vector=weights.size <= VECTOR_CELLS,
+            line,
         )
         matrices.draw_rows(edge, top)
         matrices.draw_columns(edge, top)
@@ -227,8 +219,12 @@ def heatmap(
         for row, name in zip(groups, group_names, strict=True):
             if row:
                 axes.axhline(row, color=INK, linewidth=1.6)
-            middle = top + (row + 0.5) * cell
-            canvas.text(name, group_edge, middle, size=size)
+            canvas.text(
+                name,
+                group_edge,
+                top + (row + 0.5) * cell,
+                size=size,
+            )
         canvas.text(
             rows_name,
             MARGIN + AXIS_ROOM / 2,
@@ -241,8 +237,8 @@ def heatmap(
         height = cell * max(len(target), 1)
         bar_height = min(max(height, 0.9), 2.4)
         box = (right + 2 * MARGIN, top, BAR, bar_height)
-        canvas.add_color_bar(box, vmax, extends=exceeds(weights, vmax))
-        bottom = top + max(height, bar_height, measured_rows_name.width)
+        canvas.add_color_bar(box, vmax, weights)
+        bottom = top + max(height, bar_height, rows_name.width)
         if signs := explain_signs(source, target):
             canvas.text(signs, MARGIN, bottom + MARGIN + AXIS_ROOM / 2)
             bottom += MARGIN + AXIS_ROOM
@@ -299,65 +295,55 @@ def multiples(
         )
     end = round_up(weights) if vmax is None else vmax
 
-    rows = []
+    rows: list[range] = []
     start = 0
     for count in layers:
-        stop = start + count
-        for first in range(start, stop, MAX_COLUMNS):
-            rows.append(range(first, min(first + MAX_COLUMNS, stop)))
-        start = stop
-
+        maps = range(start, start + count)
+        rows += [
+            maps[part : part + MAX_COLUMNS] for part in range(0, count, MAX_COLUMNS)
+        ]
+        start += count
     columns = max(map(len, rows))
     longest = max(targets, sources, 1)
-    largest = max(
-        (WIDTH / columns - BETWEEN) / longest,
-        SMALLEST / longest,
-    )
-    cell = min(LARGEST, largest)
+    cell = min(LARGEST, max(WIDTH / columns - BETWEEN, SMALLEST) / longest)
     if any(sides):
-        fitting = (MAX_WIDTH / columns - BETWEEN) / longest
-        cell = max(cell, min(LABELED_CELL, fitting))
+        cell = max(cell, min(LABELED_CELL, (MAX_WIDTH / columns - BETWEEN) / longest))
     # in smaller cells every second, third or further label
     step = math.ceil(LABELED_CELL / cell - 1e-9)
 
     with plotting():
         canvas = Canvas()
-        measured_names = canvas.measure(names, NAME_TYPE)
+        words = canvas.measure(names, NAME_TYPE)
         size = min(9.0, label_type(max(cell, LABELED_CELL)))
-        matrices = Matrices(canvas, sides, cell, size)
+        matrices = Matrices(
+            canvas,
+            sides,
+            cell,
+            size,
+        )
         height = cell * max(targets, 1)
-        across = max(cell * sources, widest(measured_names)) + BETWEEN
-        left = MARGIN + matrices.width
-        right = left + columns * across
+        across = max(cell * sources, widest(words)) + BETWEEN
+        origin = MARGIN + matrices.width
+        right = origin + columns * across
         notes = (AXES, explain_signs(*sides)) if any(sides) else ()
         y = canvas.add_title(title, right + 0.3, *notes)
         bar_top = y + NAME_LINE + matrices.height
         for row in rows:
             is_first = row is rows[0]
-            top = y + NAME_LINE
-            if is_first:
-                top = bar_top
+            top = bar_top if is_first else y + NAME_LINE
             for column, number in enumerate(row):
-                edge = left + column * across
+                edge = origin + column * across
                 canvas.text(
-                    measured_names[number],
+                    words[number],
                     edge,
                     y + NAME_LINE / 2,
                     size=NAME_TYPE,
                 )
-                matrices.add(
-                    (edge, top),
-                    weights[number],
-                    end,
-                    vector=weights.size <= VECTOR_CELLS,
-                )
+                matrices.add((edge, top), weights[number], end)
                 if is_first:
                     matrices.draw_columns(edge, top, step)
-            matrices.draw_rows(left, top, step)
+            matrices.draw_rows(origin, top, step)
             y = top + height + BETWEEN
-        canvas.add_color_bar(
-            (right + 0.05, bar_top, BAR, min(2.0, height)),
-            end,
-            extends=exceeds(weights, end),
-        )
+        bar = (right + 0.05, bar_top, BAR, min(2.0, height))
+        canvas.add_color_bar(bar, end, weights)
         return canvas.finish(y - BETWEEN)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from regard.pictures.canvas import BAR, DETAIL, MARGIN, Canvas
-from regard.pictures.style import (
+from regard.pictures.canvas import (
+    BAR,
+    DETAIL,
     INK,
+    MARGIN,
     TITLE_TYPE,
     UNIFORM_MULTIPLE,
+    Canvas,
     heat_colors,
     is_dark,
     is_nearly_uniform,
@@ -46,17 +49,16 @@ def overlay(
     Raises:
         InputError: matplotlib is not installed, or no installed font has a character.
     """
-    notes = []
-    if is_nearly_uniform(weights):
-        notes.append(NO_PART)
+    notes = [NO_PART] if is_nearly_uniform(weights) else []
+    legend = f"{scale_end(weights):.3g}, the share of a patch"
     return _plot(
         photo,
         weights[None],
-        words=("",),
-        remarks=("",),
-        title=title,
-        notes=notes,
-        legend=f"{scale_end(weights):.3g}, the share of a patch",
+        ("",),
+        ("",),
+        title,
+        notes,
+        legend,
     )
 
 
@@ -85,21 +87,25 @@ def overlays(
     """
     below = []
     for remark, item in zip(remarks or [""] * len(words), weights, strict=True):
-        greatest = float(item.max(initial=0.0))
-        line = f"up to {greatest:.3g}"
-        if remark:
-            line = f"{remark}, {line}"
-        below.append(line)
+        greatest = f"up to {item.max(initial=0.0):.3g}"
+        below.append(f"{remark}, {greatest}" if remark else greatest)
     legend = (
         "the greatest weight of an image, "
         f"at least {UNIFORM_MULTIPLE} times an even share"
     )
     if len(weights):
-        share = float(weights[0].mean())
-        legend += f" of {share:.3g}"
+        legend += f" of {weights[0].mean():.3g}"
         if all(map(is_nearly_uniform, weights)):
             notes = (*notes, NO_PART)
-    return _plot(photo, weights, words, below, title, notes, legend)
+    return _plot(
+        photo,
+        weights,
+        words,
+        below,
+        title,
+        notes,
+        legend,
+    )
 
 
 def _plot(
@@ -112,12 +118,10 @@ def _plot(
     legend: str,
 ) -> Figure:
     """Plot images row by row, each below its name."""
-    images = [photo]
-    images += [apply_heat(photo, item) for item in weights]
+    images = [photo, *(apply_heat(photo, item) for item in weights)]
     head = HEAD if any(words) else 0.0
     scale = (SMALL_SIDE if head else SIDE) / max(photo.shape[:2])
-    tall = scale * photo.shape[0]
-    wide = scale * photo.shape[1]
+    tall, wide = scale * photo.shape[0], scale * photo.shape[1]
     row_height = head + tall + MARGIN
     column_width = wide + MARGIN
     rows = -(-len(images) // COLUMNS)
@@ -126,55 +130,70 @@ def _plot(
         canvas = Canvas()
         top = canvas.add_title(title, columns * column_width - MARGIN, *notes)
         names = canvas.measure(["", *words], TITLE_TYPE, 30)
-        captions = zip(images, names, ["", *remarks], strict=True)
+        captions = zip(
+            images,
+            names,
+            ["", *remarks],
+            strict=True,
+        )
         for index, (pixels, name, remark) in enumerate(captions):
             row, column = divmod(index, columns)
             x = MARGIN + column * column_width
             y = top + row * row_height
-            canvas.text(name, x, y + 0.12, size=TITLE_TYPE, color=INK)
+            canvas.text(
+                name,
+                x,
+                y + 0.12,
+                size=TITLE_TYPE,
+                color=INK,
+            )
             if name.label:
-                canvas.text(remark, x, y + 0.3, size=7.0)
+                canvas.text(
+                    remark,
+                    x,
+                    y + 0.3,
+                    size=7.0,
+                )
             canvas.add_image((x, y + head, wide, tall), pixels)
         y = top + rows * row_height
 
         # the upper half is as on white, the lower as on black
-        halves = np.array([255, 0], np.uint8)
-        below = np.repeat(halves, 256 * 3).reshape(2, 256, 3)
+        below = np.full((2, 256, 3), [[[255]], [[0]]], np.uint8)
         shares = np.tile(np.linspace(0, 1, 256), (2, 1))
-        left = MARGIN + 0.12
-        canvas.add_image(
-            (left, y, BAR_WIDTH, BAR),
-            blend(below, shares, is_dark(photo)),
-        )
+        bar_edge = MARGIN + 0.12
+        bar = (bar_edge, y, BAR_WIDTH, BAR)
+        canvas.add_image(bar, blend(below, shares, is_dark(photo)))
         canvas.text("0", MARGIN, y + BAR / 2)
-        edge = left + BAR_WIDTH + 0.08
-        lines = canvas.wrap(legend, canvas.width - edge - MARGIN)
-        bottom = canvas.add_lines(lines, edge, y + (BAR - DETAIL) / 2)
-        return canvas.finish(bottom)
+        edge = bar_edge + BAR_WIDTH + 0.08
+        room = canvas.width - edge - MARGIN
+        y += (BAR - DETAIL) / 2
+        return canvas.finish(
+            canvas.add_lines(
+                legend,
+                edge,
+                y,
+                room,
+            )
+        )
 
 
 def apply_heat(
     photo: Pixels, weights: Float[np.ndarray, "row column"]
 ) -> UInt8[np.ndarray, "height width 3"]:
     """Return a photograph under the heat map of patch weights."""
-    pixels = photo
-    if photo.shape[2] == 1:
-        pixels = np.repeat(photo, 3, 2)
-    shares = interpolate_patches(weights, *photo.shape[:2])
-    return blend(pixels, shares, is_dark(photo))
+    return blend(photo, interpolate_patches(weights, *photo.shape[:2]), is_dark(photo))
 
 
 def blend(
     pixels: Pixels, shares: Float[np.ndarray, "height width"], dark: bool
-) -> Pixels:
+) -> UInt8[np.ndarray, "height width 3"]:
     """Return pixels under the colors of shares from 0, which has none, to 1.
 
     The colors are those for `dark` photographs or for light ones.
     """
     opacity = MAX_OPACITY * shares[:, :, None]
     shades = np.rint(255 * shares).astype(int)
-    colors = heat_colors(dark)[shades]
-    blended = (1 - opacity) * pixels + opacity * colors
+    blended = (1 - opacity) * pixels + opacity * heat_colors(dark)[shades]
     return np.rint(blended).astype(np.uint8)
 
 
@@ -185,12 +204,9 @@ def interpolate_patches(
 
     It is linear between the centers of patches.
     """
-    smallest = np.finfo(weights.dtype).tiny
-    result = weights / max(scale_end(weights), smallest)
+    result = weights / max(scale_end(weights), np.finfo(weights.dtype).tiny)
     for size in (height, width):
-        count = len(result)
-        centers = (np.arange(count) + 0.5) * size / count
+        centers = (np.arange(len(result)) + 0.5) * size / len(result)
         pixels = np.arange(size) + 0.5
-        lines = [np.interp(pixels, centers, line) for line in result.T]
-        result = np.stack(lines)
+        result = np.stack([np.interp(pixels, centers, line) for line in result.T])
     return result

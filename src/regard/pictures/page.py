@@ -1,6 +1,5 @@
 """The interactive page: its data, its HTML, and its form in a notebook."""
 
-import io
 import json
 import zlib
 from base64 import b64encode
@@ -17,20 +16,26 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, Words
-from regard.maps.breakdown import Breakdown
-from regard.maps.lookups import ATTENDS_TO, AlternativeMap, Lookups, mean_alignment
+from regard.maps.lookups import (
+    ATTENDS_TO,
+    AlternativeMap,
+    Breakdown,
+    Lookups,
+    mean_alignment,
+)
 from regard.maps.reductions import shares
-from regard.pictures.heatmap import heatmap, multiples
-from regard.pictures.style import (
+from regard.pictures.canvas import (
     COLORS,
     DARK_COLORS,
     heat_colors,
     is_dark,
     palette,
-    plotting,
+    render,
 )
+from regard.pictures.heatmap import heatmap, multiples
 from regard.pictures.text import flat_title, show_invisible
 
+Json = dict[str, Any]
 EXACT = 1 << 14
 """The maximum of weights stored exactly, in float32; larger maps are rounded to 256
 levels."""
@@ -49,9 +54,7 @@ def levels(count: int) -> np.ndarray:
     return np.concatenate([squares, np.linspace(squares[-1], 1, count - 8)[1:]])
 
 
-def pack_map(
-    name: str, weights: np.ndarray, *, amounts: bool = False
-) -> dict[str, Any]:
+def pack_map(name: str, weights: np.ndarray, *, amounts: bool = False) -> Json:
     """Pack a map with its name: little-endian float32, or one byte per weight.
 
     The `levels` are the weights of the bytes. `scale` is the darkest value: 1, or the
@@ -63,7 +66,7 @@ def pack_map(
     scale = 1.0
     if signed or greatest > 1 + 1e-5 or (amounts and greatest > 0):
         scale = greatest
-    packed: dict[str, Any] = {"name": name, "scale": scale, "signed": signed}
+    packed: Json = {"name": name, "scale": scale, "signed": signed}
     if amounts:
         packed["amounts"] = True
     if weights.size <= EXACT:
@@ -71,8 +74,7 @@ def pack_map(
         packed["data"] = deflate(weights.astype("<f4").tobytes())
         return packed
     values = levels(128 if signed else 256)
-    between = (values[1:] + values[:-1]) / 2
-    codes = np.searchsorted(between, sizes / scale)
+    codes = np.searchsorted((values[1:] + values[:-1]) / 2, sizes / scale)
     if signed:
         codes = np.where(weights < 0, 127 - codes, codes + 128)
         values = np.r_[-values[::-1], values]
@@ -81,15 +83,14 @@ def pack_map(
     return packed
 
 
-def pack_vectors(vectors: np.ndarray) -> dict[str, Any]:
+def pack_vectors(vectors: np.ndarray) -> Json:
     """Pack vectors as 16-bit integers times `step`."""
     greatest = float(np.abs(vectors).max(initial=0.0))
     step = greatest / 32767 or 1.0
-    integers = np.rint(vectors / step).astype("<i2")
     return {
         "step": step,
         "width": vectors.shape[-1],
-        "data": deflate(integers.tobytes()),
+        "data": deflate(np.rint(vectors / step).astype("<i2").tobytes()),
     }
 
 
@@ -98,7 +99,13 @@ def deflate(content: bytes) -> str:
 
     zlib searches for runs of equal bytes only, as attention has no other repetitions.
     """
-    packer = zlib.compressobj(6, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
+    packer = zlib.compressobj(
+        6,
+        zlib.DEFLATED,
+        15,
+        9,
+        zlib.Z_RLE,
+    )
     return b64encode(packer.compress(content) + packer.flush()).decode()
 
 
@@ -115,7 +122,7 @@ def build_payload(
     title: str = "",
     largest: float = MAX_MEGABYTES,
     breakdown_limit: int = BREAKDOWN_LIMIT,
-) -> dict[str, Any]:
+) -> Json:
     """Build the payload of `regard.mount(element, payload)`; see docs/decisions/0030.
 
     Args:
@@ -132,9 +139,8 @@ def build_payload(
         raise InputError("there are no lookups to show; give at least one")
     size = sum(estimate_size(item, breakdown_limit) for item in lookups) / 1e6
     if size > largest:
-        shapes = ", ".join(" x ".join(map(str, item.weights.shape)) for item in lookups)
         raise InputError(
-            f"{shapes} weights (layers x heads x target x source) make a page of about {size:.3g} MB; at most "
+            f"weights of {describe_shapes(lookups)} make a page of about {size:.3g} MB; at most "
             f"{largest:g} MB are written, unless largest (--largest) is set higher"
         )
     head, *details = _show(title.split("\n"))
@@ -144,35 +150,38 @@ def build_payload(
     )
 
 
+def describe_shapes(lookups: Sequence[Lookups]) -> str:
+    """Return the shapes of the weights of lookups."""
+    shapes = [" x ".join(map(str, item.weights.shape)) for item in lookups]
+    return f"{', '.join(shapes)} (layers x heads x target x source)"
+
+
 def estimate_size(lookups: Lookups, breakdown_limit: int = BREAKDOWN_LIMIT) -> int:
     """Estimate the bytes of lookups in a page; it is rarely too low."""
-    weights = lookups.weights.size
-    for extra in lookups.alternatives.values():
-        weights += extra.weights.size
-    labels = 0
-    for side in (lookups.source, lookups.target, lookups.notes):
-        labels += sum(3 * len(label) + 12 for label in side)
-    numbers = 0
+    size = 0.0
+    for item in (lookups, *lookups.alternatives.values()):
+        size += BYTES * item.weights.size
+    for label in (*lookups.source, *lookups.target, *lookups.notes):
+        size += 3 * len(label) + 12
     breakdown = lookups.breakdown
     if breakdown is not None and breakdown.size <= breakdown_limit:
-        numbers = breakdown.size
-    pixels = 0
+        size += 2.7 * breakdown.size
     if lookups.patches is not None:
-        pixels = lookups.patches.pixels.size
+        size += 1.4 * lookups.patches.pixels.size
     if lookups.images is not None:
-        pixels += lookups.images.size
-    return int(BYTES * weights + labels + 2.7 * numbers + 1.4 * pixels)
+        size += 1.4 * lookups.images.size
+    return int(size)
 
 
 def _show(labels: Iterable[str]) -> list[str]:
     return [show_invisible(label) for label in labels]
 
 
-def _drop_empty(optional: dict[str, Any]) -> dict[str, Any]:
+def _drop_empty(optional: Json) -> Json:
     return {name: value for name, value in optional.items() if value is not None}
 
 
-def _pack_lookups(lookups: Lookups, breakdown_limit: int) -> dict[str, Any]:
+def _pack_lookups(lookups: Lookups, breakdown_limit: int) -> Json:
     kind = show_invisible(lookups.kind)
     maps = [pack_map(kind, lookups.weights, amounts=lookups.amounts)]
     maps += [_pack_alternative(*item) for item in lookups.alternatives.items()]
@@ -212,27 +221,22 @@ def _pack_lookups(lookups: Lookups, breakdown_limit: int) -> dict[str, Any]:
     return _drop_empty(packed)
 
 
-def _pack_alternative(name: str, extra: AlternativeMap) -> dict[str, Any]:
+def _pack_alternative(name: str, extra: AlternativeMap) -> Json:
     """Pack a map with its own layers and heads, and its own labels if it has any."""
     packed = pack_map(show_invisible(name), extra.weights, amounts=extra.amounts)
     packed["layers"] = _show(extra.layers)
     packed["heads"] = extra.weights.shape[1]
-    sides = {
-        "source": extra.source,
-        "target": extra.target,
-        "verbs": extra.verbs,
-    }
-    for side, labels in sides.items():
-        if labels is not None:
-            packed[side] = _show(labels)
+    for name in ("source", "target", "verbs"):
+        if labels := getattr(extra, name):
+            packed[name] = _show(labels)
     return packed
 
 
-def _pack_words(words: Words | None) -> dict[str, Any] | None:
+def _pack_words(words: Words | None) -> Json | None:
     return words and {"index": list(words.indices), "labels": _show(words.labels)}
 
 
-def _pack_pixels(pixels: np.ndarray) -> dict[str, Any]:
+def _pack_pixels(pixels: np.ndarray) -> Json:
     height, width, channels = pixels.shape[-3:]
     return {
         "height": height,
@@ -242,19 +246,15 @@ def _pack_pixels(pixels: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _pack_breakdown(breakdown: Breakdown) -> dict[str, Any]:
-    numbers = {}
-    for name, array in breakdown.of.arrays().items():
-        numbers[name] = pack_vectors(array)
-    numbers["value"] = pack_vectors(breakdown.value)
-    allowed = None
-    if breakdown.allowed is not None:
-        allowed = deflate(breakdown.allowed.astype("u1").tobytes())
+def _pack_breakdown(breakdown: Breakdown) -> Json:
+    allowed = breakdown.allowed
     return {
-        "scale": breakdown.of.scale,
+        "scale": breakdown.scale,
         "softmax": breakdown.softmax,
-        "numbers": numbers,
-        "allowed": allowed,
+        "numbers": {
+            name: pack_vectors(array) for name, array in breakdown.arrays().items()
+        },
+        "allowed": None if allowed is None else deflate(allowed.astype("u1").tobytes()),
     }
 
 
@@ -343,8 +343,7 @@ class View:
         notebooks).
         """
         title = flat_title(self.title)
-        sizes = [" x ".join(map(str, item.weights.shape)) for item in self.lookups]
-        text = f"{title or 'Attention'}: {', '.join(sizes)} (layers x heads x target x source)"
+        text = f"{title or 'Attention'}: {describe_shapes(self.lookups)}"
         picture, behind = draw_fallback(self.lookups[0], self.title), ""
         if picture is not None:
             behind = BEHIND.format(data=picture, text=escape(text), height=HEIGHT)
@@ -378,29 +377,21 @@ def draw_fallback(lookups: Lookups, title: str) -> str | None:
             figure = multiples(alignment.weights[None], (text,), (1,), title=title)
     except InputError:  # the page and the sizes remain
         return None
-    content = io.BytesIO()
-    with plotting():
-        figure.savefig(content, format="png", dpi=100, metadata={"Software": None})
-    return b64encode(content.getvalue()).decode()
+    return b64encode(render(figure, dpi=100)).decode()
 
 
 def build_script() -> str:
     """Build the script that defines `regard.mount(element, payload)`."""
-    palettes = {"light": palette(), "dark": palette(dark=True), "heat": heat_colors()}
-    hexadecimal = {
-        name: [bytes(color).hex() for color in colors]
-        for name, colors in palettes.items()
-    }
+    palettes = [palette(), palette(dark=True), heat_colors()]
+    light, dark, heat = ([bytes(color).hex() for color in item] for item in palettes)
     constants = {
-        "heat": hexadecimal.pop("heat"),
-        "palettes": hexadecimal,
+        "heat": heat,
+        "palettes": {"light": light, "dark": dark},
         "beside": {"light": COLORS, "dark": DARK_COLORS},
+        "views": {},
     }
-    fields = [
-        f"{name}: {json.dumps(value, separators=(',', ':'))}, "
-        for name, value in constants.items()
-    ]
-    head = f'"use strict";\nconst regard = {{ {"".join(fields)}views: {{}} }};\n'
+    content = json.dumps(constants, separators=(",", ":"))
+    head = f'"use strict";\nconst regard = {content};\n'
     return head + "".join(read_resource(f"{name}.js") for name in PARTS)
 
 

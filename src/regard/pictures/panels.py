@@ -10,24 +10,25 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.maps.lookups import TapeUse
-from regard.pictures.canvas import BAR, MARGIN, Box, Canvas
-from regard.pictures.heatmap import Matrices
-from regard.pictures.style import (
+from regard.pictures.canvas import (
+    BAR,
     COLORS,
     GRID,
+    MARGIN,
     MUTED,
     PAPER,
     SMALL_TYPE,
+    Canvas,
     color_map,
     hex_color,
     is_nearly_uniform,
     plotting,
     round_scale_end,
 )
+from regard.pictures.heatmap import Matrices
 from regard.pictures.text import choose_fonts, shorten_middle
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 CURVES = 4
@@ -44,15 +45,13 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
 
     Raises:
         InputError: matplotlib is not installed.
-        ValueError: There is no encoding.
     """
-    if not encodings:
-        raise ValueError("positions() got no encoding; expected at least one")
     with plotting():
         from matplotlib.figure import Figure
 
+        size = (9.9, 2.8 * len(encodings))
         figure = Figure(
-            (9.9, 2.8 * len(encodings)),
+            size,
             facecolor=PAPER,
             dpi=100,
             layout="constrained",
@@ -66,9 +65,10 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
             )
             for axes, values, title, side in maps:
                 end = float(np.abs(values).max(initial=0.0)) or 1.0
+                colors = color_map(signed=True)
                 image = axes.imshow(
                     values,
-                    cmap=color_map(signed=True),
+                    cmap=colors,
                     vmin=-end,
                     vmax=end,
                 )
@@ -83,10 +83,7 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
             curve_axes.set_prop_cycle(color=COLORS)
             step = -(-encoding.shape[1] // CURVES)
             for dimension in range(0, encoding.shape[1], step):
-                curve_axes.plot(
-                    encoding[:, dimension],
-                    label=f"dimension {dimension}",
-                )
+                curve_axes.plot(encoding[:, dimension], label=f"dimension {dimension}")
             curve_axes.legend(
                 loc="upper left",
                 bbox_to_anchor=(1, 1),
@@ -141,17 +138,21 @@ def spectrogram(
     end = round_scale_end(weights)
     with plotting():
         canvas = Canvas()
-        matrices = Matrices(canvas, ((), tokens), ROW, SMALL_TYPE)
+        matrices = Matrices(
+            canvas,
+            ((), tokens),
+            ROW,
+            SMALL_TYPE,
+        )
         edge = MARGIN + max(0.35, 0.2 + matrices.width)
         top = canvas.add_title(title, edge + width + 0.45)
         bottom = top + SOUND_HEIGHT + GAP
 
-        def add_panel(
-            box: Box,
-            image: np.ndarray,
-            darkest: float,
-            seconds: float,
-        ) -> Axes:
+        panels = (
+            ((edge, top, width, SOUND_HEIGHT), shades.T[::-1], 1.0, sound_end),
+            ((edge, bottom, width, height), weights, end, weights_end),
+        )
+        for box, image, darkest, seconds in panels:
             axes = canvas.add_axes(box)
             rows = len(image)
             if image.size:
@@ -162,27 +163,19 @@ def spectrogram(
                     vmin=0.0,
                     vmax=darkest,
                 )
-            axes.set(
-                xlim=(0, last),
-                ylim=(rows or 1, 0),
-                yticks=[],
-            )
-            return axes
-
-        sound_box = (edge, top, width, SOUND_HEIGHT)
-        sound = add_panel(sound_box, shades.T[::-1], 1.0, sound_end)
-        sound.set_xticks([])
-        weights_box = (edge, bottom, width, height)
-        maps = add_panel(weights_box, weights, end, weights_end)
-        maps.set_xlabel("seconds →")
+            axes.set(xlim=(0, last), ylim=(rows or 1, 0), yticks=[])
+            if image is weights:
+                axes.set_xlabel("seconds →")
+            else:
+                axes.set_xticks([])
         matrices.draw_rows(edge, bottom)
+        upright = {"ha": "center", "rotation": 90}
         canvas.text(
             "frequency →",
             edge - 0.1,
             bottom - GAP,
             va="bottom",
-            ha="center",
-            rotation=90,
+            **upright,
         )
         if height >= 0.6:
             canvas.text(
@@ -190,12 +183,11 @@ def spectrogram(
                 0.1,
                 bottom,
                 va="top",
-                ha="center",
-                rotation=90,
+                **upright,
             )
         bar_height = min(max(height, 0.6), 1.6)
         bar = (edge + width + 0.15, bottom, BAR, bar_height)
-        canvas.add_color_bar(bar, end)
+        canvas.add_color_bar(bar, end, weights)
         return canvas.finish(bottom + max(height + 0.3, bar_height))
 
 
@@ -215,21 +207,19 @@ def tape(use: TapeUse, *, title: str = "") -> Figure:
     Raises:
         InputError: matplotlib is not installed, or no installed font has a character.
     """
-    columns: list[list[Panel]] = [
-        [("inputs", "bit", use.inputs.T)],
-        [("outputs", "bit", use.outputs.T)],
-    ]
-    uses = (
-        ("writes to the tape", use.writing),
-        ("reads from the tape", use.reading),
-    )
-    for column, (name, heads) in zip(columns, uses, strict=True):
+    columns: list[list[Panel]] = []
+    for bits, values, name, heads in (
+        ("inputs", use.inputs, "writes to the tape", use.writing),
+        ("outputs", use.outputs, "reads from the tape", use.reading),
+    ):
+        column = [(bits, "bit", values.T)]
         for number, weights in enumerate(heads, 1):
-            head = name
-            if len(heads) > 1:
-                head += f" (head {number})"
-            column.append((head, "row", weights.T[: use.rows]))
+            suffix = f" (head {number})" if len(heads) > 1 else ""
+            column.append((name + suffix, "row", weights.T[: use.rows]))
+        columns.append(column)
     with plotting():
+        from matplotlib.ticker import MaxNLocator
+
         canvas = Canvas()
         steps = len(use.inputs)
         cell = min(0.2, 6.0 / max(steps, 1))
@@ -243,8 +233,20 @@ def tape(use: TapeUse, *, title: str = "") -> Figure:
             for edge, panel in zip(edges, pair, strict=True):
                 if panel is None:
                     continue
-                height = min(3.6, cell * len(panel[2]))  # many rows have low cells
-                _add_tape_panel(canvas, (edge, y, width, height), panel)
+                panel_name, side, values = panel
+                height = min(3.6, cell * len(values))  # many rows have low cells
+                axes = canvas.add_axes((edge, y, width, height))
+                colors = color_map().with_extremes(bad=GRID)
+                axes.imshow(
+                    values,
+                    cmap=colors,
+                    vmin=0.0,
+                    vmax=1.0,
+                )
+                axes.set(title=panel_name, xlabel="step", ylabel=side)
+                axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+                ticks = min(6, max(len(values), 1))
+                axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))
                 bottom = max(bottom, y + height)
             y = bottom + TAPE_BELOW
         key = "white 0, dark 1"
@@ -252,21 +254,6 @@ def tape(use: TapeUse, *, title: str = "") -> Figure:
             key += ", grey: no target"
         canvas.text(key, MARGIN, y)
         return canvas.finish(y)
-
-
-def _add_tape_panel(
-    canvas: Canvas, box: tuple[float, float, float, float], panel: Panel
-) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    name, side, values = panel
-    axes = canvas.add_axes(box)
-    colors = color_map().with_extremes(bad=GRID)
-    axes.imshow(values, cmap=colors, vmin=0.0, vmax=1.0)
-    axes.set(title=name, xlabel="step", ylabel=side)
-    axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
-    ticks = min(6, max(len(values), 1))
-    axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))
 
 
 SIDE, LABEL, SPACE = 0.8, 0.2, 0.15
@@ -311,27 +298,34 @@ def episode(
         rows.setdefault(label, []).append(index)
     step = SIDE + SPACE
     row_height = step + LABEL
-    longest = max(map(len, rows.values()))
-    block = (1 + longest) * step + 5 * SPACE
-    note = ""
-    if all(map(is_nearly_uniform, weights[:, : len(labels)])):
-        note = NO_IMAGE
+    block = (1 + max(map(len, rows.values()))) * step + 5 * SPACE
+    is_even = all(map(is_nearly_uniform, weights[:, : len(labels)]))
     with plotting():
         canvas = Canvas()
         width = len(weights) * block - 2 * MARGIN
-        top = canvas.add_title(title, width, note) + 0.25
+        top = canvas.add_title(title, width, NO_IMAGE if is_even else "") + 0.25
         bottom = top + len(rows) * row_height
         canvas.text("frames: white 0, dark 1", MARGIN, bottom)
         names = layer_names(len(weights))
         for lookup, (name, shares) in enumerate(zip(names, weights, strict=True)):
             edge = MARGIN + lookup * block
-            canvas.text(name, edge, top - 0.14, size=9)
-            caption = "query"
-            weight = 0.0
+            canvas.text(
+                name,
+                edge,
+                top - 0.14,
+                size=9,
+            )
+            caption, weight = "query", 0.0
             if len(shares) > len(labels):
                 weight = float(shares[-1])
-                caption += f", {weight:.2f}"
-            _add_framed(canvas, (edge, top), query, caption, weight)
+                caption = f"query, {weight:.2f}"
+            _add_framed(
+                canvas,
+                (edge, top),
+                query,
+                caption,
+                weight,
+            )
             for row, (label, indices) in enumerate(rows.items()):
                 y = top + row * row_height
                 short_label = shorten_middle(label, longest=10)
@@ -339,7 +333,13 @@ def episode(
                     x = edge + column * step + 2 * SPACE
                     weight = float(shares[index])
                     caption = f"{short_label} {weight:.2f}"
-                    _add_framed(canvas, (x, y), support[index], caption, weight)
+                    _add_framed(
+                        canvas,
+                        (x, y),
+                        support[index],
+                        caption,
+                        weight,
+                    )
         return canvas.finish(bottom)
 
 
@@ -353,6 +353,11 @@ def _add_framed(
     """Add an image in a frame with the color of its weight."""
     axes = canvas.add_image((*place, SIDE, SIDE), pixels)
     (fonts,) = choose_fonts([label])
-    axes.set_xlabel(label, fontsize=7, color=MUTED, family=fonts)
+    axes.set_xlabel(
+        label,
+        fontsize=7,
+        color=MUTED,
+        family=fonts,
+    )
     for spine in axes.spines.values():
         spine.set(edgecolor=hex_color(weight), linewidth=3)

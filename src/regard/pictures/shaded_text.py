@@ -10,18 +10,21 @@ from jaxtyping import Float
 
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, DocumentWeights, TextWeights
-from regard.pictures.canvas import DETAIL, MARGIN, Canvas, Word, exceeds, widest
-from regard.pictures.style import (
+from regard.pictures.canvas import (
+    DETAIL,
     INK,
+    MARGIN,
     SMALL_TYPE,
+    Canvas,
+    Word,
     is_nearly_uniform,
     plotting,
     round_scale_end,
+    widest,
 )
 from regard.pictures.text import (
     explain_signs,
     is_right_to_left,
-    shorten,
     visual_order,
 )
 
@@ -66,9 +69,7 @@ class ShadedText:
         width: float,
         glued: Sequence[bool] = (),
     ):
-        self.canvas = canvas
-        self.type = style
-        self.width = width
+        self.canvas, self.type, self.width = canvas, style, width
         self.words: list[Word] = canvas.measure(labels, style.size)
         self.backwards = is_right_to_left("".join(labels))
         glued = glued or [False] * len(labels)
@@ -97,12 +98,9 @@ class ShadedText:
         line, space, size = self.type
         height = 0.84 * line
         for indices in self.lines:
-            x = edge
-            sign = 1
-            order = indices
+            x, sign, order = edge, 1, indices
             if self.backwards:
-                x += self.width
-                sign = -1
+                x, sign = edge + self.width, -1
                 labels = [self.words[index].label for index in indices]
                 order = [indices[index] for index in visual_order(labels)]
             y = top + 0.08 * line
@@ -113,11 +111,14 @@ class ShadedText:
                 width = word.width + space
                 if previous is not None:
                     x += sign * (self.gaps[index] - space)
-                start = x
-                if self.backwards:
-                    start -= width
+                start = x - width if self.backwards else x
                 box = (start, y, width, height)
-                self.canvas.add_shaded(word, box, float(shades[index]), size)
+                self.canvas.add_shaded(
+                    word,
+                    box,
+                    float(shades[index]),
+                    size,
+                )
                 if index in framed:
                     edges = [start, start + width]
                     if previous in framed:
@@ -157,8 +158,7 @@ def draw_document(document: DocumentWeights, *, title: str = "") -> Figure:
     roots = np.sqrt(document.weights)
     words = [root * row for root, row in zip(roots, document.words, strict=True)]
     darkest = float(document.weights.max(initial=0.0))
-    greatest = (row.max(initial=0.0) for row in words)
-    darkest_word = float(max(greatest, default=0.0))
+    darkest_word = float(np.concatenate([*words, [0.0]]).max())
     notes = [
         f"before each sentence its weight: white 0, darkest {darkest:.3g}",
         "words: weight within the sentence × root of the sentence's weight: "
@@ -172,15 +172,21 @@ def draw_document(document: DocumentWeights, *, title: str = "") -> Figure:
         y = canvas.add_title(title, WIDTH - 2 * MARGIN, *notes)
         for index, labels in enumerate(document.sentences):
             weight = float(document.weights[index])
+            box = (MARGIN, y + 0.08 * SMALL.line, BEFORE - 0.2, 0.84 * SMALL.line)
+            shade = weight / (darkest or 1.0)
             canvas.add_shaded(
                 f"{weight:.3f}",
-                (MARGIN, y + 0.08 * SMALL.line, BEFORE - 0.2, 0.84 * SMALL.line),
-                weight / (darkest or 1.0),
+                box,
+                shade,
                 SMALL_TYPE,
             )
-            sentence = ShadedText(canvas, labels, SMALL, WIDTH - MARGIN - edge)
-            shades = words[index] / (darkest_word or 1.0)
-            y = sentence.draw(edge, y, shades) + GAP
+            sentence = ShadedText(
+                canvas,
+                labels,
+                SMALL,
+                WIDTH - MARGIN - edge,
+            )
+            y = sentence.draw(edge, y, words[index] / (darkest_word or 1.0)) + GAP
         return canvas.finish(y)
 
 
@@ -202,32 +208,42 @@ def draw_shaded_text(text: TextWeights, *, title: str = "") -> Figure:
     end = round_scale_end(text.weights)
     width = TEXT_WIDTH - 2 * MARGIN
     note = NO_WORD if is_nearly_uniform(text.weights) else ""
-    texts: dict[int, list[int]] = {}
-    for part, number in enumerate(text.texts):
-        texts.setdefault(number, []).append(part)
     with plotting():
         canvas = Canvas()
         y = canvas.add_title(title, width, note)
-        bar = (MARGIN, y, 1.6, 0.1)
-        canvas.add_color_bar(bar, end, signed=text.signed)
+        canvas.add_color_bar((MARGIN, y, 1.6, 0.1), end, text.weights)
         edge = MARGIN + 1.8
-        lines = canvas.wrap(explain_colors(text), TEXT_WIDTH - edge - MARGIN)
-        bottom = canvas.add_lines(lines, edge, y - 0.03)
-        y = max(bottom, y + 0.34)
-        for parts in texts.values():
-            framed = set()
-            for index, part in enumerate(parts):
-                if part in text.framed:
-                    framed.add(index)
+        room = TEXT_WIDTH - edge - MARGIN
+        y = max(
+            canvas.add_lines(
+                explain_colors(text),
+                edge,
+                y - 0.03,
+                room,
+            ),
+            y + 0.34,
+        )
+        for number in sorted(set(text.texts)):
+            first = text.texts.index(number)
+            part = slice(first, first + text.texts.count(number))
+            labels, glued = text.labels[part], text.glued[part]
             words = ShadedText(
                 canvas,
-                [text.labels[part] for part in parts],
+                labels,
                 LARGE,
                 width,
-                [text.glued[part] for part in parts],
+                glued,
             )
-            shades = text.weights[parts] / end
-            y = words.draw(MARGIN, y, shades, framed) + TEXT_GAP
+            framed = {index - first for index in text.framed}
+            y = (
+                words.draw(
+                    MARGIN,
+                    y,
+                    text.weights[part] / end,
+                    framed,
+                )
+                + TEXT_GAP
+            )
         return canvas.finish(y)
 
 
@@ -271,32 +287,31 @@ def reading(
         )
     with plotting():
         canvas = Canvas()
-        names = [shorten(label, longest=18) for label in alignment.target]
-        readers = canvas.measure(names, SMALL.size)
+        readers = canvas.measure(alignment.target, SMALL.size, 18)
         before = widest(readers) + 0.15
-        text = ShadedText(canvas, alignment.source, SMALL, WIDTH - 2 * MARGIN - before)
+        text = ShadedText(
+            canvas,
+            alignment.source,
+            SMALL,
+            WIDTH - 2 * MARGIN - before,
+        )
         if len(text.lines) < 2:
             needed = sum(word.width + SMALL.space for word in text.words)
             text.width = max(READING_WIDTH - 2 * MARGIN - before, needed)
+        signs = explain_signs(alignment.source, alignment.target)
         y = canvas.add_title(
             title,
             before + text.width,
             READING_KEY,
-            explain_signs(alignment.source, alignment.target),
+            signs,
         )
-        canvas.add_color_bar(
-            (MARGIN, y, 1.0, 0.09),
-            vmax,
-            extends=exceeds(weights, vmax),
-        )
+        canvas.add_color_bar((MARGIN, y, 1.0, 0.09), vmax, weights)
         y += 2 * DETAIL
         edge = MARGIN + before
-        x = edge - 0.12
-        align = "right"
+        x, align = edge - 0.12, "right"
         if text.backwards:
             edge = MARGIN
-            x = edge + text.width + 0.12
-            align = "left"
+            x, align = edge + text.width + 0.12, "left"
         for row, reader in enumerate(readers):
             canvas.text(
                 reader,
@@ -307,5 +322,13 @@ def reading(
                 ha=align,
             )
             framed = () if first is None else (first + row,)
-            y = text.draw(edge, y, weights[row] / vmax, framed) + GAP
+            y = (
+                text.draw(
+                    edge,
+                    y,
+                    weights[row] / vmax,
+                    framed,
+                )
+                + GAP
+            )
         return canvas.finish(y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -33,18 +34,14 @@ def show_invisible(label: str) -> str:
     """
     if label in SIGNS:
         return SIGNS[label]
-    inner = label.strip(" ")
-    before = len(label) - len(label.lstrip(" "))
-    after = len(label) - len(inner) - before
-    return "␣" * before + "".join(map(_visible, inner)) + "␣" * after
-
-
-def _visible(char: str) -> str:
-    if char in NAMED:
-        return NAMED[char]
-    if unicodedata.category(char) in _HIDDEN and char not in _JOINERS:
-        return char.encode("unicode_escape").decode("ascii")
-    return char
+    result = ""
+    for char in re.sub("^ +| +$", lambda match: "␣" * len(match[0]), label):
+        if char in NAMED:
+            char = NAMED[char]
+        elif unicodedata.category(char) in _HIDDEN and char not in _JOINERS:
+            char = char.encode("unicode_escape").decode("ascii")
+        result += char
+    return result
 
 
 def flat_title(title: str) -> str:
@@ -58,9 +55,7 @@ def shorten(label: str, longest: int = 40) -> str:
     Variation selectors are removed: they choose a glyph and have none, so fonts may
     lack them.
     """
-    text = "".join(
-        char for char in show_invisible(label) if not "\ufe00" <= char <= "\ufe0f"
-    )
+    text = re.sub("[\ufe00-\ufe0f]", "", show_invisible(label))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -78,11 +73,8 @@ def shorten_middle(label: str, longest: int) -> str:
 def explain_signs(*sides: Iterable[str]) -> str:
     """Explain the signs at the end of labels in one line; empty without any."""
     last = {show_invisible(label)[-1:] for side in sides for label in side}
-    explanations = []
-    for sign, meaning in SIGN_MEANINGS.items():
-        if sign in last:
-            explanations.append(f"{sign} {meaning}")
-    return ", ".join(explanations)
+    signs = [sign for sign in SIGN_MEANINGS if sign in last]
+    return ", ".join(f"{sign} {SIGN_MEANINGS[sign]}" for sign in signs)
 
 
 def stack_letters(label: str) -> str | None:
@@ -132,17 +124,17 @@ def choose_fonts(labels: Iterable[str]) -> list[list[str]]:
         InputError: No installed font covers some scripts.
     """
     labels = list(labels)
-    needed = {char for label in labels for char in label}
-    coverage, missing = _cover(needed)
-    if missing:
+    needed = set("".join(labels))
+    coverage = _cover(needed)
+    if missing := needed.difference(*coverage.values()):
         _find_new_fonts()
-        coverage, missing = _cover(needed)
+        coverage = _cover(needed)
+        missing = needed.difference(*coverage.values())
     if missing:
         first = {script(char): char for char in sorted(missing, reverse=True)}
-        names = [
-            f"{unicodedata.name(char, 'UNNAMED')} (U+{ord(char):04X})"
-            for char in first.values()
-        ]
+        names = []
+        for char in first.values():
+            names.append(f"{unicodedata.name(char, 'UNNAMED')} (U+{ord(char):04X})")
         raise InputError(
             f"no installed font has {', '.join(names)}; install a font of this script (Debian: fonts-noto-core, "
             "fonts-noto-cjk, fonts-symbola), or write .html, which uses the browser's fonts"
@@ -162,8 +154,8 @@ def script(char: str) -> str:
     return unicodedata.name(char, "UNNAMED").split()[0].split("-")[0]
 
 
-def _cover(needed: set[str]) -> tuple[dict[str, set[str]], set[str]]:
-    """Return the characters that each useful family has, and those that none has.
+def _cover(needed: set[str]) -> dict[str, set[str]]:
+    """Return the characters that each useful family has.
 
     Only as many fonts as needed are opened.
     """
@@ -177,25 +169,21 @@ def _cover(needed: set[str]) -> tuple[dict[str, set[str]], set[str]]:
         if face.style == "normal" and not face.name.startswith(UNFIT):
             faces[face.name] = face
     preferred = list(PREFERRED_FONTS)
-    for name in sorted({script(char) for char in needed}):
-        title = name.title()
+    for name in sorted(set(map(script, needed))):
         preferred += REGIONAL.get(name, ())
-        preferred += [f"Noto Sans {title}", f"Noto Serif {title}"]
+        preferred += [f"Noto Sans {name.title()}", f"Noto Serif {name.title()}"]
     preferred += [*CHINESE, *SYMBOLS, *sorted(faces)]
     coverage: dict[str, set[str]] = {}
     missing = set(needed)
-    for family in dict.fromkeys(preferred):
+    for family in dict.fromkeys(name for name in preferred if name in faces):
         if not missing:
             break
-        if family not in faces:
-            continue
-        face = faces[family]
-        font = get_font(FontPath(face.fname, face.index))
-        has = {char for char in needed if font.get_char_index(ord(char))}
-        if has & missing:
-            coverage[family] = has
-            missing -= has
-    return coverage, missing
+        path = FontPath(faces[family].fname, faces[family].index)
+        characters = set(map(chr, get_font(path).get_charmap())) & needed
+        if characters & missing:
+            coverage[family] = characters
+            missing -= characters
+    return coverage
 
 
 def _find_new_fonts() -> None:
@@ -217,10 +205,8 @@ digits."""
 
 def is_right_to_left(label: str) -> bool:
     """Check whether the first letter with a direction is a right-to-left letter."""
-    for direction in _directions(label):
-        if direction in (*RIGHT_TO_LEFT, "L"):
-            return direction != "L"
-    return False
+    letters = [item for item in _directions(label) if item in (*RIGHT_TO_LEFT, "L")]
+    return letters[:1] not in ([], ["L"])
 
 
 def visual_order(labels: Sequence[str]) -> list[int]:

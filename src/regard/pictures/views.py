@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +11,20 @@ from jaxtyping import Float
 
 from regard.errors import InputError
 from regard.maps.heads import HeadMaps
-from regard.maps.reductions import average_heads, mean_entropies, rollout
-from regard.pictures.canvas import MARGIN, Canvas, widest
+from regard.maps.reductions import Numbers, average_heads, mean_entropies, rollout
+from regard.pictures.canvas import (
+    COLORS,
+    INK,
+    MARGIN,
+    Canvas,
+    choose_scale_end,
+    plotting,
+    round_up,
+    widest,
+)
 from regard.pictures.chart import Grid, charts
 from regard.pictures.heatmap import LABELS, heatmap, multiples
 from regard.pictures.shaded_text import reading
-from regard.pictures.style import COLORS, INK, choose_scale_end, plotting, round_up
 from regard.pictures.text import explain_signs
 
 if TYPE_CHECKING:
@@ -80,8 +87,18 @@ def lines(
             x = MARGIN + ENTRY * column
             middle = y + LINE * (row + 0.5)
             sample = ((x, middle), (x + SAMPLE, middle))
-            _draw_lines(canvas, [sample], [1.0], head)
-            canvas.text(name, x + SAMPLE + 0.06, middle, color=INK)
+            _draw_lines(
+                canvas,
+                [sample],
+                [1.0],
+                head,
+            )
+            canvas.text(
+                name,
+                x + SAMPLE + 0.06,
+                middle,
+                color=INK,
+            )
         y += LINE * -(-len(names) // entries)
 
         target_edge = (canvas.width - width - GAP) / 2 + target_width
@@ -91,7 +108,12 @@ def lines(
             ("source (keys)", source_words, source_edge + 0.06, "left"),
         )
         for heading, words, x, align in columns:
-            canvas.text(heading, x, y + LINE / 2, ha=align)
+            canvas.text(
+                heading,
+                x,
+                y + LINE / 2,
+                ha=align,
+            )
             for index, word in enumerate(words):
                 canvas.text(
                     word,
@@ -111,15 +133,17 @@ def lines(
             # the greatest weight is drawn last and thus on top
             pairs = sorted(np.argwhere(visible), key=lambda pair: head_weights[*pair])
             ends = []
-            shares = []
             for row, column in pairs:
                 start = (target_edge, middle + ROW * row)
-                end = (source_edge, middle + ROW * column)
-                ends.append((start, end))
-                shares.append(float(head_weights[row, column]))
-            _draw_lines(canvas, ends, shares, head)
-        rows = max(len(source), len(target), 1)
-        return canvas.finish(y + LINE + ROW * rows)
+                ends.append((start, (source_edge, middle + ROW * column)))
+            shares = [float(head_weights[*pair]) for pair in pairs]
+            _draw_lines(
+                canvas,
+                ends,
+                shares,
+                head,
+            )
+        return canvas.finish(y + LINE + ROW * max(len(source), len(target), 1))
 
 
 def _draw_lines(
@@ -130,17 +154,12 @@ def _draw_lines(
     from matplotlib.colors import to_rgba
 
     turn, index = divmod(head, len(COLORS))
-    colors = []
-    widths = []
-    for weight in weights:
-        clipped = min(weight, 1.0)
-        opacity = FAINTEST + (1 - FAINTEST) * clipped
-        colors.append(to_rgba(COLORS[index], opacity))
-        widths.append(WIDEST * clipped)
+    shares = np.minimum(weights, 1.0)
+    opacities = FAINTEST + (1 - FAINTEST) * shares
     collection = LineCollection(
         list(ends),
-        colors=colors,
-        linewidths=widths,
+        colors=[to_rgba(COLORS[index], opacity) for opacity in opacities],
+        linewidths=WIDEST * shares,
         linestyles=[STYLES[turn]],
         capstyle="butt" if turn else "round",
         transform=canvas.inches,
@@ -157,89 +176,105 @@ PART_REMEDY = "give words, source or target"
 PAGE_REMEDY = "write a .html page, without a map"
 """The remedies for a picture that would be too large: for views with and without
 parts."""
-Numbers = Sequence[int] | None
+AVERAGED = ("matrix", "reading")
+"""The views of the mean of all heads."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of head maps that one picture shows.
+def select_heads(maps: HeadMaps, view: str, numbers: Numbers) -> HeadMaps:
+    """Select the maps that a view shows: those with these numbers, or all.
 
-    Attributes:
-        maps: The part.
-        title: The title.
-        vmax: The weight with the darkest color.
-        threshold: The minimum weight with a line.
-        first: For self-attention, the source position of the first target.
+    Raises:
+        InputError: There is no map of a number, or no rollout of these.
     """
-
-    maps: HeadMaps
-    title: str
-    vmax: float
-    threshold: float
-    first: int | None
-
-
-@dataclass(frozen=True)
-class HeadView:
-    """A view of head maps.
-
-    Attributes:
-        select: Selects the maps with these numbers (None: all).
-        draw: Draws a part of them.
-        end: Returns the end of the scale of weights.
-        averaged: Whether it shows the mean of the heads.
-    """
-
-    select: Callable[[HeadMaps, Numbers], HeadMaps]
-    draw: Callable[[Part], Figure]
-    end: Callable[[np.ndarray], float]
-    averaged: bool = False
-
-    def part(
-        self,
-        maps: HeadMaps,
-        places: tuple[slice, slice],
-        *,
-        title: str,
-        scale: float | None = None,
-        threshold: float | None = None,
-    ) -> Part:
-        """Select the part of maps that a picture shows.
-
-        Args:
-            maps: The maps.
-            places: The source and target positions.
-            title: The title.
-            scale: The end of the scale. Default: by the weights.
-            threshold: The minimum weight with a line.
-
-        Raises:
-            InputError: It has more than `LABELS` labels per side.
-        """
-        source, target = places
-        sources = len(maps.source.pieces)
-        targets = len(maps.target.pieces)
-        check_size(source.stop - source.start, target.stop - target.start, PART_REMEDY)
-        if places != (slice(0, sources), slice(0, targets)):
-            separator = ", " if "\n" in title else "\n"
-            title += (
-                f"{separator}source {source.start}:{source.stop}, "
-                f"target {target.start}:{target.stop}"
+    if view == "rollout":
+        if numbers is not None:
+            raise InputError("a rollout combines all layers and heads; choose no map")
+        if not maps.is_self_attention or len(maps.layers) < 2:
+            raise InputError(
+                "the view rollout needs several self-attention layers with residuals, "
+                "which this run lacks; use the view heads, or for an encoder-decoder "
+                "the role encoder"
             )
-        if scale is None:
-            scale = self.end(maps.weights)
-        if threshold is None:
-            threshold = THRESHOLD
-        first = None
-        if maps.is_self_attention:
-            first = target.start - source.start
-        return Part(
-            maps.part(source, target),
+        layers = maps.by_layer()
+        mean = average_heads(layers[-1])
+        titles = "all layers, rolled out", "the last layer, mean of its heads"
+        return maps.with_maps(dict(zip(titles, (rollout(layers), mean), strict=True)))
+    if view in AVERAGED:
+        return maps.with_maps({"": maps.mean(numbers).weights})
+    count = len(maps.weights)
+    if view == "lines" and numbers is None and count > MAX_HEADS:
+        numbers = range(count - maps.layers[-1], count)
+    return maps if numbers is None else maps.select(numbers)
+
+
+def draw_heads(
+    maps: HeadMaps,
+    view: str,
+    places: tuple[slice, slice],
+    title: str,
+    scale: float | None = None,
+    threshold: float | None = None,
+) -> tuple[str, Figure]:
+    """Draw a view of selected maps.
+
+    Args:
+        maps: The maps.
+        view: The view.
+        places: The source and target positions.
+        title: The title.
+        scale: The end of the scale. Default: by the weights.
+        threshold: The minimum weight with a line. Default: 0.15.
+
+    Returns:
+        The title with what was left out, and the figure.
+
+    Raises:
+        InputError: It has more than `LABELS` labels per side.
+    """
+    source, target = places
+    check_size(source.stop - source.start, target.stop - target.start, PART_REMEDY)
+    targets, sources = maps.weights.shape[1:]
+    if places != (slice(0, sources), slice(0, targets)):
+        separator = ", " if "\n" in title else "\n"
+        title += (
+            f"{separator}source {source.start}:{source.stop}, "
+            f"target {target.start}:{target.stop}"
+        )
+    if scale is None:
+        choose_end = choose_scale_end if view in AVERAGED else round_up
+        scale = choose_end(maps.weights)
+    part = maps.part(source, target)
+    sides = part.source.pieces, part.target.pieces
+    if view == "matrix":
+        figure = heatmap(part.mean(), title=title, vmax=scale)
+    elif view == "reading":
+        first = target.start - source.start if maps.is_self_attention else None
+        figure = reading(
+            part.mean(),
             title=title,
             vmax=scale,
-            threshold=threshold,
             first=first,
         )
+    elif view == "lines":
+        least = THRESHOLD if threshold is None else threshold
+        figure = lines(
+            part.weights,
+            *sides,
+            part.names,
+            threshold=least,
+            title=title,
+        )
+    else:
+        names, layers = part.names, part.layers
+        figure = multiples(
+            part.weights,
+            names,
+            layers,
+            sides,
+            vmax=scale,
+            title=title,
+        )
+    return title, figure
 
 
 def check_size(source: int, target: int, remedy: str) -> None:
@@ -254,7 +289,7 @@ def check_size(source: int, target: int, remedy: str) -> None:
         )
 
 
-def draw_entropies(bits: Sequence[Float[np.ndarray, " head"]], keys: int) -> Figure:
+def draw_entropies(maps: HeadMaps) -> Figure:
     """Plot a row per layer and a cell per head: `mean_entropies`, in bits.
 
     The scale goes from 0 (one source) to log2 of the number of keys (uniform), as the
@@ -264,109 +299,18 @@ def draw_entropies(bits: Sequence[Float[np.ndarray, " head"]], keys: int) -> Fig
         InputError: matplotlib is not installed.
         ValueError: There is no layer.
     """
-    maximum = math.log2(max(keys, 2))
+    maximum = math.log2(max(len(maps.source.pieces), 2))
     title = f"entropy of each head, 0 to {maximum:.2f} bits"
     rows = {}
-    for number, layer_bits in enumerate(bits):
-        rows[f"layer {number}"] = layer_bits.tolist()
-    return charts([Grid(title, "head", rows, maximum)])
-
-
-def draw_head_entropies(maps: HeadMaps) -> Figure:
-    """Plot the entropy of every head of maps.
-
-    Raises:
-        InputError: As `draw_entropies`.
-        ValueError: As `draw_entropies`.
-    """
-    bits = [mean_entropies(layer) for layer in maps.by_layer()]
-    return draw_entropies(bits, len(maps.source.pieces))
-
-
-def _mean(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
-    return maps.with_maps({"": maps.mean(numbers).weights})
-
-
-def _select(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
-    return maps if numbers is None else maps.select(numbers)
-
-
-def _select_few(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
-    """Select the last layer of many heads: more lines cannot be told apart."""
-    count = len(maps.weights)
-    if numbers is None and count > MAX_HEADS:
-        numbers = range(count - maps.layers[-1], count)
-    return _select(maps, numbers)
-
-
-def _roll_out(maps: HeadMaps, numbers: Numbers) -> HeadMaps:
-    """Return the rollout through all layers, and the mean of the last.
-
-    Raises:
-        InputError: These are not self-attention layers of one text.
-    """
-    if numbers is not None:
-        raise InputError("a rollout combines all layers and heads; choose no map")
-    if not maps.is_self_attention or len(maps.layers) < 2:
-        raise InputError(
-            "the view rollout needs several self-attention layers with residuals, which this run lacks; use the view "
-            "heads, or for an encoder-decoder the role encoder"
-        )
-    layers = maps.by_layer()
-    return maps.with_maps(
-        {
-            "all layers, rolled out": rollout(layers),
-            "the last layer, mean of its heads": average_heads(layers[-1]),
-        }
+    for number, layer in enumerate(maps.by_layer()):
+        rows[f"layer {number}"] = mean_entropies(layer).tolist()
+    return charts(
+        [
+            Grid(
+                title,
+                "head",
+                rows,
+                maximum,
+            )
+        ]
     )
-
-
-def _matrix(part: Part) -> Figure:
-    return heatmap(
-        part.maps.mean(),
-        title=part.title,
-        vmax=part.vmax,
-    )
-
-
-def _lines(part: Part) -> Figure:
-    maps = part.maps
-    return lines(
-        maps.weights,
-        maps.source.pieces,
-        maps.target.pieces,
-        maps.names,
-        threshold=part.threshold,
-        title=part.title,
-    )
-
-
-def _reading(part: Part) -> Figure:
-    return reading(
-        part.maps.mean(),
-        title=part.title,
-        vmax=part.vmax,
-        first=part.first,
-    )
-
-
-def _heads(part: Part) -> Figure:
-    maps = part.maps
-    return multiples(
-        maps.weights,
-        maps.names,
-        maps.layers,
-        (maps.source.pieces, maps.target.pieces),
-        vmax=part.vmax,
-        title=part.title,
-    )
-
-
-VIEWS = {
-    "matrix": HeadView(_mean, _matrix, choose_scale_end, averaged=True),
-    "lines": HeadView(_select_few, _lines, round_up),
-    "heads": HeadView(_select, _heads, round_up),
-    "reading": HeadView(_mean, _reading, choose_scale_end, averaged=True),
-    "rollout": HeadView(_roll_out, _heads, round_up),
-}
-"""The views of positions; `draw_head_entropies` draws every head as a number."""

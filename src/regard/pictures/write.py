@@ -1,6 +1,5 @@
 """Writes pictures, pages and tables to files, atomically."""
 
-import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, DocumentWeights
 from regard.maps.lookups import lookups_from_alignment, lookups_from_document
+from regard.pictures.canvas import render
 from regard.pictures.heatmap import heatmap
 from regard.pictures.page import View
 from regard.pictures.shaded_text import draw_document
-from regard.pictures.style import plotting, resolution
 from regard.pictures.text import flat_title
 from regard.storage import atomic
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 TABLES = (".tsv", ".jsonl")
 PAGE = ".html"
+ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": "regard"},
@@ -36,7 +36,7 @@ def write_table(
 ) -> Path:
     """Write rows to a .tsv with a header or a .jsonl, one in memory at a time.
 
-    Numbers have six digits; tabs, line ends and backslashes of a .tsv are escaped.
+    Numbers of a .tsv have six digits; its tabs, line ends and backslashes are escaped.
 
     Raises:
         InputError: Another suffix, or a missing directory.
@@ -48,23 +48,18 @@ def write_table(
         if form == ".tsv":
             file.write("\t".join(columns) + "\n")
         for row in rows:
-            values = [
-                float(f"{value:.6g}") if isinstance(value, float) else value
-                for value in row
-            ]
             if form == ".tsv":
-                file.write("\t".join(map(_format_cell, values)) + "\n")
+                cells = [
+                    f"{value:.6g}"
+                    if isinstance(value, float)
+                    else str(value).translate(ESCAPES)
+                    for value in row
+                ]
+                file.write("\t".join(cells) + "\n")
             else:
-                record = dict(zip(columns, values, strict=True))
+                record = dict(zip(columns, row, strict=True))
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
     return path
-
-
-def _format_cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    escapes = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
-    return str(value).translate(str.maketrans(escapes))
 
 
 def write(
@@ -85,8 +80,7 @@ def write(
         convert: Any = lookups_from_document if is_document else lookups_from_alignment
         return write_view(View(convert(weights), title=title), path)
     draw: Any = draw_document if is_document else heatmap
-    figure = draw(weights, title=title)
-    return write_figure(figure, path, title=title or "Attention")
+    return write_figure(draw(weights, title=title), path, title=title or "Attention")
 
 
 def write_figure(
@@ -105,20 +99,16 @@ def write_figure(
         RunError: As `write`.
     """
     path, form = _check_path(path, tuple(METADATA))
-    size, options = figure.get_size_inches(), {}
-    dots = resolution(*size)
+    options: Any = {}
     if width is not None:
         if form != ".png":
             raise InputError(
                 f"{path}: only a .png has a width in centimeters; scale a {form} where it is included"
             )
-        dots = PRINT_DOTS * width / 2.54 / size[0]
+        options["dpi"] = PRINT_DOTS * width / 2.54 / figure.get_size_inches()[0]
         options["pil_kwargs"] = {"dpi": (PRINT_DOTS, PRINT_DOTS)}
-    content = io.BytesIO()
     metadata = METADATA[form] | {"Title": flat_title(title) or "Image"}
-    with plotting():
-        figure.savefig(content, format=form[1:], dpi=dots, metadata=metadata, **options)
-    atomic.write(path, content.getvalue())
+    atomic.write(path, render(figure, form[1:], metadata=metadata, **options))
     return path
 
 

@@ -12,24 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from regard.data.files import stat_stamp
 from regard.data.inputs import RawRow, RowReader, Span
 from regard.data.rows import RowCollector
-from regard.data.shards import RowProgress
+from regard.data.shards import begin_progress
 from regard.errors import InputError
 from regard.storage import atomic
-from regard.storage.lock import NAME as LOCK
-from regard.storage.lock import PAUSE, InUse, Lock, wait_for_lock
+from regard.storage.atomic import NAME as LOCK
+from regard.storage.atomic import PAUSE, InUse, Lock, wait_for_lock
 from regard.storage.manifest import NAME as MANIFEST
+from regard.tasks.base import row_example
 from regard.tasks.options import PredictOptions
-from regard.tasks.row_examples import row_example
 from regard.tasks.run import Run
 
 JOB, STATE = "job.json", "state"
 OUT, OUTPUT = "choose another --out", "choose another --output"
 BATCH = 256
 """The rows that are computed together."""
+Record = dict[str, Any]
 log = logging.getLogger("regard")
 
 
@@ -44,7 +46,7 @@ class Worker:
     """
 
     example: Callable[[RawRow, str], Any]
-    records: Callable[[Sequence[Any], Sequence[RawRow]], list[dict[str, Any]]]
+    records: Callable[[Sequence[Any], Sequence[RawRow]], list[Record]]
     batch_size: int = BATCH
 
 
@@ -54,7 +56,7 @@ def build_predictor(run: Run[Any, Any], options: PredictOptions) -> Worker:
     def make_example(row: RawRow, place: str) -> Any:
         return row_example(run, row.content, place)
 
-    def predict(examples: Sequence[Any], rows: Sequence[RawRow]) -> list[Any]:
+    def predict(examples: Sequence[Any], rows: Sequence[RawRow]) -> list[Record]:
         records = []
         predictions = run.predict(examples, options)
         for example, row, prediction in zip(examples, rows, predictions, strict=True):
@@ -68,13 +70,13 @@ def build_predictor(run: Run[Any, Any], options: PredictOptions) -> Worker:
     return Worker(make_example, predict, 1 if run.samples(options) else BATCH)
 
 
-def build_embedder(embed: Callable[[Sequence[str]], list[dict[str, Any]]]) -> Worker:
+def build_embedder(embed: Callable[[Sequence[str]], list[Record]]) -> Worker:
     """Build a worker that embeds texts by a function of several texts."""
 
     def make_example(row: RawRow, place: str) -> str:
         return row.content if isinstance(row.content, str) else str(row.content["text"])
 
-    def compute(texts: Sequence[str], rows: Sequence[RawRow]) -> list[dict[str, Any]]:
+    def compute(texts: Sequence[str], rows: Sequence[RawRow]) -> list[Record]:
         pairs = zip(texts, embed(texts), strict=True)
         return [{"text": text} | values for text, values in pairs]
 
@@ -103,13 +105,13 @@ class Request:
     part_rows: int
     skip_bad: bool = False
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Record:
         """Return the request, and the state of the run and the inputs.
 
         Raises:
             InputError: An input is missing.
         """
-        files = [*map(str, self.inputs)]
+        files = [*self.inputs]
         for path in sorted(self.run.iterdir()) if self.run.is_dir() else ():
             if path.suffix in (".safetensors", ".yaml"):
                 files.append(str(path))
@@ -118,10 +120,10 @@ class Request:
             "run": str(self.run),
             "settings": json.loads(json.dumps(self.settings, default=str)),
             "columns": dict(self.reader.columns),
-            "inputs": list(map(str, self.inputs)),
+            "inputs": list(self.inputs),
             "part_rows": self.part_rows,
             "skip_bad": self.skip_bad,
-            STATE: list(map(stat_stamp, files)),
+            STATE: [stat_stamp(file) for file in files],
         }
 
 
@@ -156,7 +158,6 @@ def begin(folder: Path, request: Request) -> Job:
     """
     description = request.to_json()
     path = folder / JOB
-    spans = []
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; {OUTPUT}")
     if folder.is_dir() and not path.exists():
@@ -164,6 +165,7 @@ def begin(folder: Path, request: Request) -> Job:
         if names := sorted({item.name for item in folder.iterdir()} - traces):
             listed = ", ".join(names[:3])
             raise InputError(f"{folder}: has other files ({listed}); {OUTPUT}")
+    spans = []
     for name in request.inputs:
         spans += request.reader.spans(name, request.part_rows)
     with atomic.remedy(OUT, OUTPUT):
@@ -177,28 +179,27 @@ def begin(folder: Path, request: Request) -> Job:
     return Job(folder, request, spans)
 
 
-def check_description(path: Path, description: Mapping[str, Any]) -> None:
+def check_description(path: Path, description: Record) -> None:
     """Raise InputError if the job of a file is another one than is described."""
     try:
         saved = dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{path}: is damaged ({error}); {OUT}") from error
     for name, value in description.items():
-        if saved.get(name) == value:
+        old = saved.get(name)
+        if old == value:
             continue
-        change = "the run or an input changed since"
+        change = f"{name} was {json.dumps(old)[:60]}, now {json.dumps(value)[:60]}"
         if name == "inputs":
             change = "it had other inputs"
-        elif name != STATE:
-            old = json.dumps(saved.get(name))
-            new = json.dumps(value)
-            change = f"{name} was {old[:60]}, now {new[:60]}"
+        elif name == STATE:
+            change = "the run or an input changed since"
         raise InputError(
             f"{path.parent}: has predictions of another job: {change}; {OUT}"
         )
 
 
-def run_job(job: Job, worker: Worker) -> dict[str, Any]:
+def run_job(job: Job, worker: Worker) -> Record:
     """Compute the parts that nobody has computed, and write the manifest.
 
     A process takes a part by its lock, so processes need not know of each other; a
@@ -215,29 +216,29 @@ def run_job(job: Job, worker: Worker) -> dict[str, Any]:
     count = len(job.spans)
     first = rank * count // int(os.environ.get("WORLD_SIZE", "1"))
     done = job.find_finished()
-    progress = begin_progress(job, silent=rank != 0)
+    progress = show_progress(job, silent=rank != 0)
     with atomic.remedy(OUT, OUTPUT), progress:
         while len(done) < count:
             before = len(done)
             for number in (*range(first, count), *range(first)):
                 if number not in done and take_part(job, number, worker, progress):
                     done.add(number)
-                    progress.advance(job.count_rows(done))
+                    progress.update(job.count_rows(done) - progress.n)
             if len(done) == before:
                 # others compute what is left; the part of one that dies is free
                 time.sleep(PAUSE)
         return write_manifest(job)
 
 
-def begin_progress(job: Job, *, silent: bool = False) -> RowProgress:
+def show_progress(job: Job, *, silent: bool = False) -> "tqdm[Any]":
     """Return a bar of the rows of a job."""
     rows = job.count_rows(range(len(job.spans)))
     done = job.count_rows(job.find_finished())
     title = f"{job.request.verb} {job.folder}"
-    return RowProgress(title, rows, done, silent=silent)
+    return begin_progress(title, rows, done, silent=silent)
 
 
-def run_on_ray(job: Job, load: Callable[[], Worker]) -> dict[str, Any]:
+def run_on_ray(job: Job, load: Callable[[], Worker]) -> Record:
     """Compute a job as `run_job` does, on each free processor of a Ray cluster.
 
     It is the cluster that this process is connected to, or that RAY_ADDRESS names, or
@@ -262,23 +263,23 @@ def run_on_ray(job: Job, load: Callable[[], Worker]) -> dict[str, Any]:
     compute = ray.remote(run_job_in)
     waiting = tasks = [compute.remote(os.getcwd(), job, load) for _ in range(count)]
     try:
-        with begin_progress(job) as progress:
+        with show_progress(job) as progress:
             while waiting:
                 ended, waiting = ray.wait(waiting, timeout=1)
                 ray.get(ended)
-                progress.advance(job.count_rows(job.find_finished()))
+                progress.update(job.count_rows(job.find_finished()) - progress.n)
         return ray.get(tasks[0])
     except ray.exceptions.RayTaskError as error:
         raise error.cause from error
 
 
-def run_job_in(folder: str, job: Job, load: Callable[[], Worker]) -> dict[str, Any]:
+def run_job_in(folder: str, job: Job, load: Callable[[], Worker]) -> Record:
     """Compute a job whose paths may be relative to a folder."""
     os.chdir(folder)
     return run_job(job, load())
 
 
-def take_part(job: Job, number: int, worker: Worker, progress: RowProgress) -> bool:
+def take_part(job: Job, number: int, worker: Worker, progress: "tqdm[Any]") -> bool:
     """Compute and write a part; False if another process computes it."""
     span = job.spans[number]
     request = job.request
@@ -318,42 +319,43 @@ def compute_rows(
     rows: Sequence[RawRow],
     worker: Worker,
     collector: RowCollector,
-    progress: RowProgress,
-) -> list[dict[str, Any]]:
+    progress: "tqdm[Any]",
+) -> list[Record]:
     """Return the records of the rows that are not skipped, in their order."""
-    places = [f"{collector.path}:{row.number}" for row in rows]
-    examples: dict[int, Any] = {}
-    records: dict[int, dict[str, Any]] = {}
+    records: dict[int, Record] = {}
 
-    def refuse(index: int, error: InputError) -> None:
-        reason = str(error).removeprefix(f"{places[index]}: ")
-        collector.refuse(rows[index].number, reason.removeprefix("text 1: "))
+    def refuse(row: RawRow, error: InputError) -> None:
+        reason = str(error).removeprefix(f"{collector.path}:{row.number}: ")
+        collector.refuse(row.number, reason.removeprefix("text 1: "))
 
-    def compute(batch: Sequence[int]) -> None:
-        batch_examples = [examples[index] for index in batch]
+    def compute(batch: Sequence[tuple[RawRow, Any]]) -> None:
+        batch_rows, examples = zip(*batch, strict=True)
         try:
-            results = worker.records(batch_examples, [rows[index] for index in batch])
+            results = worker.records(examples, batch_rows)
         except InputError as error:
             if len(batch) == 1:
-                return refuse(batch[0], error)
-            for index in batch:  # to name the bad one
-                compute([index])
+                return refuse(batch_rows[0], error)
+            for pair in batch:  # to name the bad one
+                compute([pair])
             return
-        for index, result in zip(batch, results, strict=True):
-            records[index] = {"place": places[index]} | result
+        for row, result in zip(batch_rows, results, strict=True):
+            place = f"{collector.path}:{row.number}"
+            records[row.number] = {"place": place} | result
 
-    for index, row in enumerate(rows):
+    pairs = []
+    for row in rows:
         try:
-            examples[index] = worker.example(row, places[index])
+            example = worker.example(row, f"{collector.path}:{row.number}")
+            pairs.append((row, example))
         except InputError as error:
-            refuse(index, error)
-    progress.add(len(rows) - len(examples))
-    by_length = sorted(examples, key=lambda index: measure(rows[index].content))
-    for first in range(0, len(by_length), worker.batch_size):
-        batch = by_length[first : first + worker.batch_size]
+            refuse(row, error)
+    progress.update(len(rows) - len(pairs))
+    pairs.sort(key=lambda pair: measure(pair[0].content))
+    for first in range(0, len(pairs), worker.batch_size):
+        batch = pairs[first : first + worker.batch_size]
         compute(batch)
-        progress.add(len(batch))
-    return [records[index] for index in sorted(records)]
+        progress.update(len(batch))
+    return [records[number] for number in sorted(records)]
 
 
 def measure(content: Any) -> int:
@@ -365,13 +367,14 @@ def measure(content: Any) -> int:
     return sum(map(measure, content)) if isinstance(content, list) else 0
 
 
-def write_manifest(job: Job) -> dict[str, Any]:
+def write_manifest(job: Job) -> Record:
     """Write the manifest of a job whose parts are all there; return its totals."""
     parts = []
     for number, span in enumerate(job.spans):
-        data = job.part(number).read_bytes()
+        path = job.part(number)
+        data = path.read_bytes()
         part = {
-            "name": job.part(number).name,
+            "name": path.name,
             "input": span.path,
             "first_line": span.lines + 1,
             "rows": span.rows,
@@ -379,8 +382,8 @@ def write_manifest(job: Job) -> dict[str, Any]:
             "sha256": hashlib.sha256(data).hexdigest(),
         }
         parts.append(part)
-    rows = job.count_rows(range(len(parts)))
-    written = sum(p["written"] for p in parts)
+    rows = sum(part["rows"] for part in parts)
+    written = sum(part["written"] for part in parts)
     totals = {"rows in": rows, "rows out": written, "skipped": rows - written}
     manifest = {"content": "batch prediction", **totals, "parts": parts}
     path = job.folder / MANIFEST

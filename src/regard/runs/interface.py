@@ -184,7 +184,13 @@ def fit(
 
     out = Path(out)
     with show_log():
-        train_file(config, out, resume=resume, allow_change=allow_change, begin=begin)
+        train_file(
+            config,
+            out,
+            resume=resume,
+            allow_change=allow_change,
+            begin=begin,
+        )
     folder = RunDirectory.open(out)
     resolved: Any = run_file.read(folder.file(CONFIG))
     return CustomRun(resolved, folder, model.eval(), objective)

@@ -22,6 +22,8 @@ from regard.storage.run_folder import (
     is_run,
 )
 
+Values = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class LogEntry:
@@ -78,16 +80,9 @@ class Record:
         """The date and time."""
         return datetime.fromtimestamp(self.date).strftime("%Y-%m-%d %H:%M")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Values:
         """Return plain values for JSON, with the date as text."""
-        return asdict(self) | {"figures": dict(self.figures), "date": self.written}
-
-    def sort_keys(self) -> dict[str, Any]:
-        """Return what a list is sorted by: fields, the figure, and metrics."""
-        values = asdict(self) | dict(self.figures)
-        values["figure"] = self.figure and self.figure[1]
-        del values["figures"]
-        return values
+        return asdict(self) | {"date": self.written}
 
 
 def read_record(folder: Path) -> Record:
@@ -98,28 +93,33 @@ def read_record(folder: Path) -> Record:
     """
     run = RunDirectory.open(folder)
     config = read_settings(run) if run.has(CONFIG) else {}
+    sections = (config.get(name) for name in ("model", "training"))
+    model, training = (
+        values if isinstance(values, dict) else {} for values in sections
+    )
     entries = read_log(run)
-    result = {}
-    if run.has(RESULT):
-        result = run.read_object(RESULT)
-        for name, value in result.items():
-            if not isinstance(value, int | float):
-                raise InputError(f"{folder / RESULT}: {name} is no number, {CHANGED}")
-    figures = {name: result[name] for name in result if name not in ABOUT_TRAINING}
-    validations = [entry for entry in entries if entry.kind == "validation"]
-    if validations and not figures:
-        for name, value in validations[-1].figures.items():
-            if value is not None:
-                figures[f"valid/{name}"] = value
+    result = run.read_object(RESULT) if run.has(RESULT) else {}
+    figures = {}
+    for entry in entries:
+        if entry.kind == "validation":  # the last one counts
+            figures = {
+                f"valid/{name}": value
+                for name, value in entry.figures.items()
+                if value is not None
+            }
+    final = {name: result[name] for name in result if name not in ABOUT_TRAINING}
+    for name, value in result.items():
+        if not isinstance(value, int | float):
+            raise InputError(f"{folder / RESULT}: {name} is no number, {CHANGED}")
     steps = max((entry.update for entry in entries), default=0)
     stats = [entry.stat() for entry in folder.rglob("*") if entry.is_file()]
     return Record(
         run=str(folder),
         task=str(config.get("task", ABSENT)),
-        model=str(get_section(config, "model").get("name", ABSENT)),
+        model=str(model.get("name", ABSENT)),
         steps=int(result.get("steps") or steps),
-        planned=get_section(config, "training").get("steps", 0),
-        figures=figures,
+        planned=training.get("steps", 0),
+        figures=final or figures,
         finished=bool(result),
         parameters=result.get("parameters"),
         date=max((stat.st_mtime for stat in stats), default=0.0),
@@ -127,16 +127,10 @@ def read_record(folder: Path) -> Record:
     )
 
 
-def read_settings(run: RunDirectory) -> dict[str, Any]:
+def read_settings(run: RunDirectory) -> Values:
     """Return the run file as plain values; its task need not be installed."""
     root, _ = yaml_tree.read(run.file(CONFIG))
     return root.plain() if isinstance(root.value, dict) else {}
-
-
-def get_section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a section of a run file; empty if it is none."""
-    values = config.get(name)
-    return values if isinstance(values, dict) else {}
 
 
 LOG_ENTRY = pydantic.TypeAdapter(tuple[str, int, dict[str, float | None]])
@@ -182,19 +176,26 @@ def list_runs(folder: Path) -> list[Record]:
 def sort_records(records: Sequence[Record], key: str) -> list[Record]:
     """Sort runs by a key: names upwards, numbers downwards, runs without it last.
 
+    A key is a field, `figure`, or the name of a metric.
+
     Raises:
         InputError: No run has the key.
     """
-    rows = [(record.sort_keys(), record) for record in records]
-    sortable = [row for row in rows if row[0].get(key) is not None]
-    if not sortable:
-        names = ", ".join(dict.fromkeys(name for values, _ in rows for name in values))
-        raise InputError(f"no run has a {key} to sort by; there are {names}")
-    upwards = all(isinstance(values[key], str) for values, _ in sortable)
-    sortable.sort(key=lambda row: row[0][key], reverse=not upwards)
-    return [
-        record for _, record in (*sortable, *(r for r in rows if r not in sortable))
-    ]
+    pairs = []
+    names: dict[str, None] = {}
+    for record in records:
+        values = {**asdict(record), **record.figures}
+        values["figure"] = record.figure and record.figure[1]
+        del values["figures"]
+        names |= dict.fromkeys(values)
+        pairs.append((values.get(key), record))
+    missing = [record for value, record in pairs if value is None]
+    pairs = [pair for pair in pairs if pair[0] is not None]
+    if not pairs:
+        raise InputError(f"no run has a {key} to sort by; there are {', '.join(names)}")
+    upwards = isinstance(pairs[0][0], str)
+    pairs.sort(key=lambda pair: pair[0], reverse=not upwards)
+    return [*(record for _, record in pairs), *missing]
 
 
 def compare_runs(first: Path, second: Path) -> list[tuple[str, Any, Any]]:
@@ -202,6 +203,6 @@ def compare_runs(first: Path, second: Path) -> list[tuple[str, Any, Any]]:
     sides = []
     for folder in (first, second):
         record = read_record(folder)
-        figures = {**record.figures, "parameters": record.parameters}
-        sides.append(read_settings(RunDirectory.open(folder)) | figures)
+        settings = read_settings(RunDirectory.open(folder))
+        sides.append({**settings, **record.figures, "parameters": record.parameters})
     return compare(*sides)

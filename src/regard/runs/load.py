@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from regard.runs import run_file
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import check_fit, outline
 from regard.tasks.catalog import TASKS
-from regard.tasks.task import RunConfig
+from regard.tasks.run import RunConfig
 from regard.training.devices import choose_device
 from regard.training.settings import Training
 
@@ -26,34 +26,18 @@ tables that are not saved."""
 TENSOR_FACTOR, FREE_TENSORS = 10, 1000
 """A model may make this many tensors for each one of its weights, and so many more."""
 R = TypeVar("R")
+ANY_TASK: Any = object
 log = logging.getLogger("regard")
 
 
-@overload
 def load(
     path: Path | str,
     device: str = "auto",
     *,
     allow_missing: bool = False,
     int8: bool = False,
-) -> Any: ...
-@overload
-def load(
-    path: Path | str,
-    device: str = "auto",
-    *,
-    allow_missing: bool = False,
-    int8: bool = False,
-    task: type[R],
-) -> R: ...
-def load(
-    path: Path | str,
-    device: str = "auto",
-    *,
-    allow_missing: bool = False,
-    int8: bool = False,
-    task: type[Any] = object,
-) -> Any:
+    task: type[R] = ANY_TASK,
+) -> R:
     """Open the trained run in a folder.
 
     Args:
@@ -73,8 +57,8 @@ def load(
     is_finished = folder.has(WEIGHTS)
     tensors = None if is_finished else read_checkpoint(folder, config.training)
     check_sizes(folder, config, tensors, allow_missing=allow_missing)
-    run = TASKS[config.task].open(folder, config)
-    if not isinstance(run, task):
+    run: Any = TASKS[config.task].open(folder, config)
+    if not issubclass(type(run), task):
         raise InputError(
             f"{path}: is a run of the task {config.task}, which can "
             f"{', '.join(run.supports)}; expected a {task.__name__}"
@@ -180,7 +164,7 @@ def read_checkpoint(folder: RunDirectory, settings: Training) -> dict[str, Tenso
     Raises:
         InputError: There is no checkpoint, or it is damaged.
     """
-    checkpoint = folder.newest_checkpoint()
+    checkpoint = folder.checkpoints.newest()
     if checkpoint is None:
         raise InputError(
             f"{folder.path}: has no {WEIGHTS} yet; finish its training with `regard "
@@ -191,7 +175,7 @@ def read_checkpoint(folder: RunDirectory, settings: Training) -> dict[str, Tenso
         case {"selection": {"best": [{"update": int(update)}, *_]}}:
             kind = "best"
             if update != checkpoint.step:
-                checkpoint = folder.checkpoint(update)
+                checkpoint = folder.checkpoints.load(update)
     log.warning(
         "%s: this run is unfinished: its %s checkpoint, of update %d, is used; regard "
         "train --out %s --resume goes on",
@@ -212,9 +196,7 @@ def apply_average(
     average has that of an equal one.
     """
     result = {**weights, **average}
-    for name in weights:
-        if name in average:
-            continue
+    for name in weights.keys() - average.keys():
         for candidate in average:
             if torch.equal(weights[candidate], weights[name]):
                 result[name] = average[candidate]

@@ -19,7 +19,7 @@ from regard.runs.run_file import ENVIRONMENT
 from regard.storage.manifest import CHANGED
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import Setup
-from regard.tasks.task import RunConfig
+from regard.tasks.run import RunConfig
 from regard.version import VERSION
 
 FORMAT = 2
@@ -45,10 +45,11 @@ ABSENT = "(none)"
 PACKAGES = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu")
 DECISIVE = ("torch", "device", "instructions", "threads")
 """What a resumed run must share with its beginning to end with the same weights."""
+Values = Mapping[str, Any]
 log = logging.getLogger("regard")
 
 
-def identify(config: RunConfig, setup: Setup, processes: int) -> dict[str, Any]:
+def identify(config: RunConfig, setup: Setup, processes: int) -> Values:
     """Return the identity of a run.
 
     Resuming requires the same, or an allowed change.
@@ -66,8 +67,8 @@ def identify(config: RunConfig, setup: Setup, processes: int) -> dict[str, Any]:
 
 def compare_with_saved(
     run: RunDirectory,
-    identity: Mapping[str, Any],
-    environment: Mapping[str, Any],
+    identity: Values,
+    environment: Values,
     allow_change: bool,
 ) -> list[str]:
     """Compare a run at its beginning with its identity and environment now.
@@ -81,15 +82,17 @@ def compare_with_saved(
     # the run file is read again, so that keys of later versions have their defaults
     settings = list_settings(run_file.read(run.file(CONFIG)))
     initial = {**environment, **read_environment(run)}
-    saved = run.read_object(IDENTITY) | {
-        "configuration": settings,
-        "environment": {name: initial[name] for name in DECISIVE},
-    }
-    decisive = {name: environment[name] for name in DECISIVE}
-    return check_resume(saved, {**identity, "environment": decisive}, allow_change)
+    saved, current = (
+        {name: values[name] for name in DECISIVE} for values in (initial, environment)
+    )
+    return check_resume(
+        run.read_object(IDENTITY) | {"configuration": settings, "environment": saved},
+        {**identity, "environment": current},
+        allow_change,
+    )
 
 
-def list_settings(config: RunConfig) -> dict[str, Any]:
+def list_settings(config: RunConfig) -> Values:
     """Return the settings of a run file that decide which weights are learned."""
     settings = asdict(config)
     settings.pop("search", None)
@@ -98,9 +101,7 @@ def list_settings(config: RunConfig) -> dict[str, Any]:
     return settings
 
 
-def check_resume(
-    saved: Mapping[str, Any], current: Mapping[str, Any], allow_change: bool
-) -> list[str]:
+def check_resume(saved: Values, current: Values, allow_change: bool) -> list[str]:
     """Compare the identity of a run at its start and now.
 
     Args:
@@ -118,13 +119,15 @@ def check_resume(
     allowed = []
     refused = []
     for key, old, new in compare(saved, current):
-        line = f"{key}: {_shorten(old)} in the run, {_shorten(new)} now"
         name = key.partition(".")[0]
+        line = f"{key}: {_shorten(old)} in the run, {_shorten(new)} now"
         if name in FIXED:
             refused.append(f"{line}; start a new run with another --out")
-        elif name != PROCESSES and allow_change:
+        elif name == PROCESSES:
+            continue
+        elif allow_change:
             allowed.append(line)
-        elif name != PROCESSES:
+        else:
             refused.append(f"{line}; undo it or give --allow-change")
     if refused:
         raise InputError("\n".join(f"cannot resume: {line}" for line in refused))
@@ -133,7 +136,7 @@ def check_resume(
     return allowed
 
 
-def check_files(run: RunDirectory, files: Mapping[str, Any]) -> None:
+def check_files(run: RunDirectory, files: Values) -> None:
     """Compare values that the weights belong to, such as classes, with the saved ones.
 
     Raises:
@@ -197,7 +200,7 @@ def current_environment(config: RunConfig, device: str, threads: int) -> dict[st
     }
 
 
-def read_environment(run: RunDirectory) -> dict[str, Any]:
+def read_environment(run: RunDirectory) -> Values:
     """Return the environment that a run began with; empty if it is unknown."""
     return run.read_object(ENVIRONMENT) if run.has(ENVIRONMENT) else {}
 
@@ -208,9 +211,3 @@ def read_threads(run: RunDirectory) -> int | None:
     if threads is not None and (type(threads) is not int or threads < 1):
         raise InputError(f"{run.path / ENVIRONMENT}: threads is {threads!r}, {CHANGED}")
     return threads
-
-
-def write_environment(run: RunDirectory, current: Mapping[str, Any]) -> None:
-    """Write what a run begins in; of a resumed one it is there."""
-    if not run.has(ENVIRONMENT):
-        run.write_json(ENVIRONMENT, dict(current))

@@ -24,7 +24,7 @@ EDITOR_LINE = "# yaml-language-server: $schema=regard.schema.json"
 """The line by which an editor checks a run file with the output of `regard schema`."""
 
 if TYPE_CHECKING:
-    from regard.tasks.task import RunConfig
+    from regard.tasks.run import RunConfig
 else:
     RunConfig = Annotated[Any, Discriminated("task", TASKS, "config")]
 
@@ -40,6 +40,7 @@ RENAMES = Renames(
         }
     },
     retired={
+        "model.closed": 0,
         "model.discriminator": False,
         "model.distilled": False,
         "model.embedding": None,
@@ -97,7 +98,13 @@ def read(
 
     settings = [*settings, *adapt_training(path, settings, note_warmup)]
     try:
-        return loader.load(path, RunConfig, settings, RENAMES, note)
+        return loader.load(
+            path,
+            RunConfig,
+            settings,
+            RENAMES,
+            note,
+        )
     except InputError as error:
         packages = list_missing_plugins(path.parent)
         if packages:

@@ -2,9 +2,9 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ import torch
 from accelerate import PartialState
 
 from regard.errors import InputError
+from regard.images import Preparation
+from regard.models.pretrained import PretrainedConfig, PretrainedVisionConfig
+from regard.models.published_images import complete_images
 from regard.nonfinite import watch_training
-from regard.runs import published_start, run_file
+from regard.runs import run_file
 from regard.runs.load import CONFIG, check_sizes
 from regard.runs.resume import (
     IDENTITY,
@@ -24,8 +27,8 @@ from regard.runs.resume import (
     explain_misfit,
     identify,
     read_threads,
-    write_environment,
 )
+from regard.runs.run_file import ENVIRONMENT
 from regard.storage.run_folder import (
     ABOUT_TRAINING,
     METRICS,
@@ -33,14 +36,14 @@ from regard.storage.run_folder import (
     WEIGHTS,
     RunDirectory,
 )
-from regard.storage.tensors import load_into
-from regard.tasks.base import Setup
+from regard.storage.tensors import load_into, separate_tensors
+from regard.tasks.base import SOURCE, TARGET, TOKENIZER, Setup
 from regard.tasks.catalog import TASKS
 from regard.tasks.fine_tuning import FineTuning, PretrainedSource, load_parts
 from regard.tasks.options import EvaluationOptions
-from regard.tasks.run import describe_search
+from regard.tasks.run import RunConfig, describe_search
+from regard.tasks.seq2seq.config import TokenizerPair
 from regard.tasks.summary import FILE as DATA
-from regard.tasks.task import RunConfig
 from regard.training.devices import (
     choose_device,
     choose_precision,
@@ -53,7 +56,7 @@ from regard.training.loop import fit
 from regard.training.processes import ProcessGroup, explain_lost_processes
 from regard.training.progress import Progress, check_tracker
 from regard.training.settings import Training
-from regard.training.state import keep_random_state, weights
+from regard.training.snapshot import keep_random_state
 from regard.work import divide_among
 
 Begin = Callable[[RunConfig, RunDirectory, PartialState, bool], tuple[RunConfig, Setup]]
@@ -121,9 +124,9 @@ def train(
         environment = current_environment(config, device, threads)
         changes: list[str] = []
         # without both, the run was killed before it was described
-        if resume and (run.has(IDENTITY) or run.checkpoint_steps()):
+        if resume and (run.has(IDENTITY) or run.checkpoints.steps()):
             changes = compare_with_saved(run, identity, environment, allow_change)
-            if run.checkpoint_steps():
+            if run.checkpoints.steps():
                 check_files(run, setup.files)
         process.wait_for_everyone()
         is_ready = False
@@ -133,7 +136,8 @@ def train(
             is_ready = True
             if process.is_main_process:
                 describe(run, config, identity, setup)
-                write_environment(run, environment)
+                if not run.has(ENVIRONMENT):  # a resumed run keeps what it began in
+                    run.write_json(ENVIRONMENT, environment)
                 log_setup(setup, training, notes)
 
         with use_threads(threads), watch_training(setup.model):
@@ -177,7 +181,7 @@ def begin_task(
         InputError: The run file, the data or the other run is invalid.
     """
     writes = process.is_main_process
-    config = published_start.complete(config, run, writes=writes, resume=resume)
+    config = complete(config, run, writes=writes, resume=resume)
     process.wait_for_everyone()
     part = config.source_part if isinstance(config, PretrainedSource) else None
     if isinstance(config, PretrainedSource) and part is not None and not part.has_sizes:
@@ -188,8 +192,12 @@ def begin_task(
         config = config.with_sizes(source_config)
     if config.training.start is None:
         setup = TASKS[config.task].setup(config, run, process.num_processes)
-        published_start.load_published(setup.model, config, run)
-        if part is not None and not run.checkpoint_steps():
+        if run.checkpoints.steps():
+            return config, setup
+        if isinstance(config.model, PretrainedConfig):
+            network: Any = setup.model
+            network.load_published(config.model.folder())
+        if part is not None:
             load_parts(
                 setup.model,
                 setup.pretrained,
@@ -216,7 +224,8 @@ def test(
 ) -> dict[str, float]:
     """Return the metrics of the trained model on the test set."""
     trained = TASKS[config.task].open(run, config)
-    trained.load_weights(weights(setup.model), allow_missing=False)
+    weights = separate_tensors(setup.model.state_dict())
+    trained.load_weights(weights, allow_missing=False)
     trained.model.to(device).eval()
     trained.use_engine(run)
     with Progress(steps=0, interval=1, visible=visible).show_elapsed("testing"):
@@ -252,7 +261,7 @@ def open_folder(
             yield run
         except BaseException as error:
             has_metrics = run.has(METRICS) and not isinstance(error, InputError)
-            has_trained = bool(run.checkpoint_steps()) or has_metrics
+            has_trained = bool(run.checkpoints.steps()) or has_metrics
             if process.is_main_process and not resume and not has_trained:
                 run.withdraw()
             raise
@@ -270,7 +279,7 @@ def log_setup(setup: Setup, training: Training, notes: Sequence[str]) -> None:
 
 
 def describe(
-    run: RunDirectory, config: RunConfig, identity: dict[str, Any], setup: Setup
+    run: RunDirectory, config: RunConfig, identity: Mapping[str, Any], setup: Setup
 ) -> None:
     """Write the files of a run that precede training."""
     run.write_text(CONFIG, run_file.dump(config))
@@ -282,3 +291,53 @@ def describe(
         run.write_json(name, value)
     if setup.data is not None:
         run.write_json(DATA, setup.data.to_json())
+
+
+FILLED = ("tokenizer", "tokenizers", "images")
+"""Sections of a run file that come from the published model."""
+
+
+def complete(config: Any, run: RunDirectory, *, writes: bool, resume: bool) -> Any:
+    """Fill in what the published model decides, and copy its tokenizer into the run.
+
+    Args:
+        config: The run file.
+        run: The folder of the run.
+        writes: Whether this process writes into the folder.
+        resume: Whether the run has begun: its own run file then has everything.
+
+    Returns:
+        The complete run file; that of another model unchanged.
+
+    Raises:
+        InputError: The published model is missing, incomplete or unsafe.
+        RunError: The hub does not answer.
+    """
+    model = config.model
+    if not isinstance(model, PretrainedConfig) or model.is_complete:
+        return config
+    names = {field.name for field in fields(config)}
+    has_images = "images" in names and config.images != Preparation()
+    if resume and run.has(CONFIG):
+        saved = run_file.read(run.file(CONFIG))
+        if not isinstance(saved.model, PretrainedConfig):
+            return config
+        sections = {name: getattr(saved, name) for name in names & {*FILLED}}
+        if has_images:
+            del sections["images"]
+        return replace(config, model=model.complete_like(saved.model), **sections)
+    if isinstance(model, PretrainedVisionConfig):
+        full, images = complete_images(model)
+        images = config.images if has_images else images
+        return replace(config, model=full, images=images)
+    full, tokenizer = model.complete()
+    files = {TOKENIZER}
+    section = {"tokenizer": tokenizer.settings}
+    if "tokenizers" in names:
+        pair = TokenizerPair(tokenizer.settings, shared=True)
+        files = {SOURCE, TARGET}
+        section = {"tokenizers": pair}
+    for name in files if writes else ():
+        with run.writing(name) as path:
+            tokenizer.save(path)
+    return replace(config, model=full, **section)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache, partial
 from importlib.resources import files
@@ -19,11 +19,10 @@ from regard.pictures.page import build_script, stylesheet
 from regard.serve.middleware import (
     LOOPBACK,
     AccessMiddleware,
-    HeadersMiddleware,
     HostMiddleware,
     MetricsMiddleware,
 )
-from regard.serve.openai import BODIES, find_model, find_operation
+from regard.serve.openai import BODIES, find_operation
 from regard.serve.requests import (
     HTTPError,
     Limits,
@@ -46,17 +45,9 @@ from regard.serve.worker import (
 )
 from regard.version import VERSION
 
-JAVASCRIPT, CSS = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
-FILES: Mapping[str, tuple[str, Callable[[], str]]] = {
-    "/": ("text/html; charset=utf-8", lambda: read_resource("index.html")),
-    "/page.css": (CSS, lambda: read_resource("page.css")),
-    "/page.js": (JAVASCRIPT, lambda: read_resource("page.js")),
-    "/answer.js": (JAVASCRIPT, lambda: read_resource("answer.js")),
-    "/client.js": (JAVASCRIPT, lambda: read_resource("client.js")),
-    "/view.css": (CSS, stylesheet),
-    "/view.js": (JAVASCRIPT, build_script),
-}
+FILES = ("", "page.css", "page.js", "answer.js", "client.js", "view.css", "view.js")
 """Every file that is ever sent, by its path; so no path leads elsewhere."""
+MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 MAX_DISCARDED = 32 << 20
 """Bytes of a body that is too long and is read nevertheless: a client that sends first
 and reads later would otherwise see a broken connection instead of the response."""
@@ -101,7 +92,7 @@ def build_app(
     async def send_metrics(request: Request) -> Response:
         return counted.response()
 
-    routes = [Route(path, send_file) for path in FILES]
+    routes = [Route(f"/{name}", send_file) for name in FILES]
     routes.append(Route("/metrics", send_metrics))
     routes += endpoint.routes()
     protection = [
@@ -116,28 +107,29 @@ def build_app(
             Mount("/", routes=routes, middleware=protection),
         ],
         lifespan=run_worker,
-        exception_handlers={
-            HTTPError: answer_error,
-            HTTPException: answer_error,
-            Exception: answer_error,
-        },
+        exception_handlers=dict.fromkeys(
+            (HTTPError, HTTPException, Exception), answer_error
+        ),
     )
     paths = ["/health", "/ready", *(route.path for route in routes)]
     for run in runs:
         paths += [f"/api/runs/{run.name}/{operation}" for operation in run.operations]
-    counted = MetricsMiddleware(HeadersMiddleware(app), paths, lambda: endpoint.active)
+    counted = MetricsMiddleware(app, paths, lambda: endpoint.active)
     return counted
 
 
 async def send_file(request: Request) -> Response:
     """Send a file of the page."""
-    content_type, read = FILES[request.url.path]
-    return Response(read(), headers={"content-type": content_type})
+    name = request.url.path[1:] or "index.html"
+    return Response(read_file(name), media_type=MEDIA_TYPES[name.partition(".")[2]])
 
 
 @cache
-def read_resource(name: str) -> str:
-    """Read a file of this package."""
+def read_file(name: str) -> str:
+    """Read a file of the page; those of its view are generated."""
+    generators = {"view.css": stylesheet, "view.js": build_script}
+    if name in generators:
+        return generators[name]()
     return files("regard.serve").joinpath("page", name).read_text(encoding="utf-8")
 
 
@@ -173,16 +165,13 @@ class Endpoint:
 
     def routes(self) -> list[Route]:
         """Return the routes of the runs, of our interface and of OpenAI's."""
-        operation = "/api/runs/{run}/{operation}"
-        post = ["POST"]
-        routes = [
+        operation, post = "/api/runs/{run}/{operation}", ["POST"]
+        return [
             Route("/api/runs", self.describe),
             Route(operation, self.answer_operation, methods=post),
             Route("/v1/models", self.list_models),
+            *(Route(f"/v1/{kind}", self.answer_model, methods=post) for kind in BODIES),
         ]
-        for kind in BODIES:
-            routes.append(Route(f"/v1/{kind}", self.answer_model, methods=post))
-        return routes
 
     async def describe(self, request: Request) -> Response:
         """Describe the runs, and what the server accepts."""
@@ -207,22 +196,19 @@ class Endpoint:
             names = ", ".join(self.runs)
             raise HTTPError(404, f"no run is called {name[:80]!r}; choose {names}")
         operations = self.runs[name].operations
-        if kind not in operations:
-            names = ", ".join(operations)
-            raise HTTPError(
-                404, f"{name} has no operation {kind[:80]!r}; it has {names}"
-            )
-        body = parse(
-            operations[kind].request, await self.read_body(request), self.limits
-        )
-        return self.respond((name, kind), operations[kind], body)
+        operation = operations.get(kind)
+        if operation is None:
+            message = f"{name} has no operation {kind[:80]!r}; it has "
+            raise HTTPError(404, message + ", ".join(operations))
+        content = await self.read_body(request)
+        body = parse(operation.request, content, self.limits)
+        return self.respond((name, kind), operation, body)
 
     async def answer_model(self, request: Request) -> ASGIApp:
         """Answer `POST /v1/...` by the run that the body names as its `model`."""
         kind = request.url.path.rpartition("/")[2]
         body = parse(BODIES[kind], await self.read_body(request), self.limits)
-        run = find_model(self.runs, body.model)
-        name = find_operation(run, kind, body)
+        run, name = find_operation(self.runs, kind, body)
         return self.respond((run.name, "openai", name), run.openai[name], body)
 
     async def read_body(self, request: Request) -> bytes:

@@ -107,59 +107,24 @@ class AccessMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         if scope["method"] not in SAFE_METHODS:
-            self.check_origin(headers)
+            origin, host = headers.get("origin"), headers.get("host", "").lower()
+            if origin is not None and origin.partition("://")[2].lower() != host:
+                message = f"cross-origin request from {origin[:80]!r} refused"
+                raise HTTPError(403, message)
+            if headers.get("sec-fetch-site", "none") not in OWN_SITES:
+                raise HTTPError(403, "cross-site request refused")
         if self.token is not None and scope["path"].startswith(SECRET_PATHS):
-            self.check_token(headers.get("authorization", ""), self.token)
+            scheme, _, credentials = headers.get("authorization", "").partition(" ")
+            # a header's bytes are decoded as Latin-1
+            value = credentials.strip().encode("latin-1", "replace")
+            if scheme.lower() != "bearer" or not hmac.compare_digest(value, self.token):
+                challenge = {"www-authenticate": "Bearer"}
+                raise HTTPError(401, "the token is missing or wrong", challenge)
         await self.app(scope, receive, send)
-
-    def check_origin(self, headers: Headers) -> None:
-        """Check that a request comes from the server's own page, or from no page.
-
-        Raises:
-            HTTPError: 403, it comes from another site.
-        """
-        origin = headers.get("origin")
-        host = headers.get("host", "").lower()
-        if origin is not None and origin.partition("://")[2].lower() != host:
-            raise HTTPError(403, f"cross-origin request from {origin[:80]!r} refused")
-        if headers.get("sec-fetch-site", "none") not in OWN_SITES:
-            raise HTTPError(403, "cross-site request refused")
-
-    def check_token(self, authorization: str, token: bytes) -> None:
-        """Check the token of a request.
-
-        Raises:
-            HTTPError: 401, it is missing or wrong.
-        """
-        scheme, _, credentials = authorization.partition(" ")
-        # a header's bytes are decoded as Latin-1
-        value = credentials.strip().encode("latin-1", "replace")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(value, token):
-            headers = {"www-authenticate": "Bearer"}
-            raise HTTPError(401, "the token is missing or wrong", headers)
-
-
-class HeadersMiddleware:
-    """Gives every response its headers.
-
-    Args:
-        app: The application.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        await self.app(scope, receive, send_with_headers)
 
 
 class MetricsMiddleware:
-    """Counts requests for Prometheus.
+    """Counts requests for Prometheus, and gives every response its headers.
 
     Args:
         app: The application.
@@ -201,6 +166,7 @@ class MetricsMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
         try:

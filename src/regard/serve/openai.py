@@ -12,17 +12,17 @@ from pydantic import Field, model_validator
 
 from regard.decoding.search import SEEDS
 from regard.decoding.streaming import StreamEvent
-from regard.serve.requests import HTTPError, RequestBody
+from regard.serve.requests import HTTPError, Json, RequestBody
 from regard.serve.worker import (
     IsActive,
     Operation,
+    Operations,
     Replicas,
     ResponsePart,
     ServedRun,
     StreamForm,
     respond_at_once,
 )
-from regard.tasks.capabilities import EmbedsTexts
 from regard.tasks.options import StreamOptions
 from regard.text import Tokenizer
 
@@ -36,6 +36,11 @@ MAX_COMPLETION_TOKENS = 1 << 14
 """Limit of prompts x n x max_tokens: all choices are computed together."""
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"
 """The decoded form of an incomplete UTF-8 sequence."""
+
+
+def as_tuple(texts: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return one or several texts as a tuple."""
+    return (texts,) if isinstance(texts, str) else texts
 
 
 class Completion(RequestBody):
@@ -63,16 +68,15 @@ class Completion(RequestBody):
     user: str | None = None
 
     @property
-    def prompts(self) -> tuple[str, ...]:
+    def prompts(self) -> list[str]:
         """The prompt of each choice."""
-        texts = (self.prompt,) if isinstance(self.prompt, str) else self.prompt
-        return tuple(text for text in texts for _ in range(self.n or 1))
+        prompts = as_tuple(self.prompt)
+        return [text for text in prompts for _ in range(self.n or 1)]
 
     @property
-    def stops(self) -> tuple[str, ...]:
+    def stops(self) -> list[str]:
         """The texts before which a choice ends."""
-        stops = (self.stop,) if isinstance(self.stop, str) else self.stop or ()
-        return tuple(text for text in stops if text)
+        return list(filter(None, as_tuple(self.stop or ())))
 
     @model_validator(mode="after")
     def check_total(self) -> "Completion":
@@ -80,10 +84,8 @@ class Completion(RequestBody):
         choices = len(self.prompts)
         tokens = self.max_tokens or DEFAULT_TOKENS
         if choices * tokens > MAX_COMPLETION_TOKENS:
-            raise ValueError(
-                f"{choices} choices of {tokens} tokens; at most "
-                f"{MAX_COMPLETION_TOKENS} tokens together"
-            )
+            limit = f"at most {MAX_COMPLETION_TOKENS} tokens together"
+            raise ValueError(f"{choices} choices of {tokens} tokens; {limit}")
         return self
 
 
@@ -111,13 +113,13 @@ class HasTokenizer(Protocol):
     tokenizer: Tokenizer
 
 
-def build_openai_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
+def build_openai_operations(replicas: Replicas[Any]) -> Operations:
     """Build the operations of OpenAI's interface that a run supports.
 
     They are named by the ends of their paths; `stream` is a streamed completion.
     """
     run = replicas.run
-    operations: dict[str, Operation] = {}
+    operations: Operations = {}
     if run.inputs != {"text": str}:
         return operations
     if "stream" in run.supports:
@@ -126,37 +128,31 @@ def build_openai_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
         operations["stream"] = Operation(
             Completion, completions.stream, streams=True, form=EVENTS
         )
-    if isinstance(run, EmbedsTexts):
+    if getattr(run, "embed", None) is not None:
         respond = respond_at_once(lambda requests: [embed(replicas.current, *requests)])
         operations["embeddings"] = Operation(Embeddings, respond)
     return operations
 
 
-def find_model(runs: Mapping[str, ServedRun], name: str) -> ServedRun:
-    """Return the run of a name.
+def find_operation(
+    runs: Mapping[str, ServedRun], kind: str, request: Completion | Embeddings
+) -> tuple[ServedRun, str]:
+    """Return the run that a request names, and the operation that answers it.
 
     Raises:
-        HTTPError: There is none with operations of this interface.
+        HTTPError: There is no such run, or it has no such operation.
     """
-    models = {key: run for key, run in runs.items() if run.openai}
-    if name not in models:
-        message = f"the model {name[:80]!r} does not exist; the server has "
+    models = {name: run for name, run in runs.items() if run.openai}
+    if request.model not in models:
+        message = f"the model {request.model[:80]!r} does not exist; the server has "
         message += ", ".join(models) or "none that completes or embeds texts"
         raise HTTPError(404, message, code="model_not_found")
-    return models[name]
-
-
-def find_operation(run: ServedRun, kind: str, request: RequestBody) -> str:
-    """Return the name of the operation that answers a request.
-
-    Raises:
-        HTTPError: The run has no such operation.
-    """
+    run = models[request.model]
     if kind not in run.openai:
         kinds = ", ".join(name for name in run.openai if name in BODIES)
         raise HTTPError(400, f"the model {run.name!r} has no {kind}; it has {kinds}")
     streams = isinstance(request, Completion) and request.stream
-    return "stream" if streams else kind
+    return run, "stream" if streams else kind
 
 
 @dataclass
@@ -186,20 +182,31 @@ class Choice:
         self.tokens += 1
         text = event.text
         is_last = event.last or is_full
-        positions = [text.find(stop) for stop in self.stops if stop in text]
-        if positions:
-            text = text[: min(positions)]
+        end = min(
+            (text.find(stop) for stop in self.stops if stop in text), default=None
+        )
+        if end is not None:
+            text = text[:end]
         elif not is_last:
             text = text.rstrip(INCOMPLETE)
             held_back = max((len(stop) - 1 for stop in self.stops), default=0)
             text = text[: max(0, len(text) - held_back)]
-        if positions or (event.last and event.finished):
+        if end is not None or (event.last and event.finished):
             self.reason = "stop"
         elif is_last:
             self.reason = "length"
         new = text[self.sent :]
         self.sent += len(new)
         return new
+
+    def to_json(self, index: int, text: str) -> Json:
+        """Return the choice, or new text of it, in OpenAI's form."""
+        return {
+            "text": text,
+            "index": index,
+            "logprobs": None,
+            "finish_reason": self.reason,
+        }
 
 
 @dataclass(frozen=True)
@@ -222,9 +229,9 @@ class Completions:
         reply = start_reply(request.model)
         choices = [Choice(request.stops) for _ in request.prompts]
         for index, text in self.iterate_texts(request, choices, active):
-            records = [choice_record(index, text, choices[index].reason)]
+            record = choices[index].to_json(index, text)
             is_last = all(choice.reason for choice in choices)
-            yield ResponsePart(0, reply | {"choices": records}, is_last)
+            yield ResponsePart(0, reply | {"choices": [record]}, is_last)
 
     def respond(
         self, requests: Sequence[Completion], active: IsActive
@@ -235,9 +242,10 @@ class Completions:
         texts = [""] * len(choices)
         for index, text in self.iterate_texts(request, choices, active):
             texts[index] += text
-        records = []
-        for index, choice in enumerate(choices):
-            records.append(choice_record(index, texts[index], choice.reason))
+        pairs = zip(choices, texts, strict=True)
+        records = [
+            item.to_json(index, text) for index, (item, text) in enumerate(pairs)
+        ]
         # every prompt is counted once
         prompts = sum(choice.prompt for choice in choices[:: request.n or 1])
         tokens = sum(choice.tokens for choice in choices)
@@ -271,24 +279,18 @@ class Completions:
         temperature = request.temperature
         if temperature is None:
             temperature = 1.0 if self.continues else 0.0
-        options: dict[str, Any] = {
-            "temperature": temperature,
-            "top_p": request.top_p or 1.0,
-        }
+        seed, tokens = None, None
         if temperature:
-            seed = request.seed
-            options["seed"] = secrets.randbelow(SEEDS) if seed is None else seed
+            seed = secrets.randbelow(SEEDS) if request.seed is None else request.seed
         if self.continues:
-            options["tokens"] = request.max_tokens or DEFAULT_TOKENS
-        return StreamOptions(**options)
+            tokens = request.max_tokens or DEFAULT_TOKENS
+        top_p = request.top_p or 1.0
+        return StreamOptions(
+            temperature=temperature, top_p=top_p, seed=seed, tokens=tokens
+        )
 
 
-def choice_record(index: int, text: str, reason: str | None) -> dict[str, Any]:
-    """Return a choice in OpenAI's form."""
-    return {"text": text, "index": index, "logprobs": None, "finish_reason": reason}
-
-
-def start_reply(model: str) -> dict[str, Any]:
+def start_reply(model: str) -> Json:
     """Return what all chunks of a completion have in common."""
     return {
         "id": f"cmpl-{secrets.token_hex(12)}",
@@ -298,26 +300,25 @@ def start_reply(model: str) -> dict[str, Any]:
     }
 
 
-def embed(run: Any, request: Embeddings) -> dict[str, Any]:
+def embed(run: Any, request: Embeddings) -> Json:
     """Embed the texts of a request.
 
     Raises:
         InputError: The run would take a text for a file name.
         FloatingPointError: A vector is not finite.
     """
-    texts = [request.input] if isinstance(request.input, str) else list(request.input)
-    texts = [run.example({"text": text}) for text in texts]
+    texts = [run.example({"text": text}) for text in as_tuple(request.input)]
     vectors = run.embed(texts).float().numpy().astype("<f4")
     if not np.isfinite(vectors).all():
         raise FloatingPointError(
             "a vector is not finite, so there is no answer; the run's weights may be "
             "damaged"
         )
-    tokens = 0
+    has_tokenizer = isinstance(run, HasTokenizer)
+    split = run.tokenizer.encode if has_tokenizer else str.split
+    tokens = sum(len(split(text)) for text in texts)
     data = []
-    for index, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
-        has_tokenizer = isinstance(run, HasTokenizer)
-        tokens += len(run.tokenizer.encode(text) if has_tokenizer else text.split())
+    for index, vector in enumerate(vectors):
         values = vector.tolist()
         if request.encoding_format == "base64":
             values = base64.b64encode(vector.tobytes()).decode("ascii")

@@ -17,6 +17,7 @@ from regard.pictures.heatmap import LABELS
 from regard.pictures.page import build_payload
 from regard.serve.requests import (
     AttributionKinds,
+    Json,
     RequestBody,
     build_body_type,
     read_options,
@@ -24,6 +25,7 @@ from regard.serve.requests import (
 from regard.serve.worker import (
     IsActive,
     Operation,
+    Operations,
     Replicas,
     ResponsePart,
     respond_at_once,
@@ -36,13 +38,13 @@ MAX_WEIGHTS = 1 << 14
 """Weights sent with one token; if there are more, their mean over heads is sent."""
 
 
-def build_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
+def build_operations(replicas: Replicas[Any]) -> Operations:
     """Build the operations that a run supports; none for one that predicts nothing."""
     run: Run[Any, Any] = replicas.run
     verbs = RunVerbs(replicas)
     supports = run.supports
     attends = any(kind != "gradient" for kind in run.kinds)
-    operations: dict[str, Operation] = {}
+    operations: Operations = {}
 
     if "predict" in supports:
         body = build_body_type(run.inputs, PredictOptions, supports["predict"])
@@ -50,12 +52,24 @@ def build_operations(replicas: Replicas[Any]) -> dict[str, Operation]:
         operations["predict"] = Operation(body, respond_at_once(verbs.predict), group)
     if "stream" in supports:
         extra = {"view": (bool, False), "kinds": (AttributionKinds, ())}
-        body = build_body_type(run.inputs, StreamOptions, supports["stream"], **extra)
+        body = build_body_type(
+            run.inputs,
+            StreamOptions,
+            supports["stream"],
+            **extra,
+        )
         group = partial(verbs.group, StreamOptions)
-        operations["stream"] = Operation(body, verbs.stream, group, streams=True)
+        operations["stream"] = Operation(
+            body,
+            verbs.stream,
+            group,
+            streams=True,
+        )
     if attends and "attribute" in supports:
         body = build_body_type(run.inputs, AttributionOptions, supports["attribute"])
-        operations["attention"] = Operation(body, respond_at_once(verbs.attribute))
+        operations["attention"] = Operation(
+            body, respond_at_once(verbs.respond_with_views)
+        )
     return operations
 
 
@@ -90,7 +104,7 @@ class RunVerbs:
             is_alone = is_alone or self.replicas.run.samples(options)
         return id(request) if is_alone else options
 
-    def predict(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
+    def predict(self, requests: Sequence[RequestBody]) -> list[Json]:
         """Predict a batch: by the run's search, or for prompts like `stream`."""
         options = read_options(requests[0], PredictOptions)
         if self.continues:
@@ -103,7 +117,7 @@ class RunVerbs:
             responses.append(prediction.to_json() | self.warnings(example))
         return responses
 
-    def warnings(self, example: Any) -> dict[str, Any]:
+    def warnings(self, example: Any) -> Json:
         """Return the key `warnings` about an example, if there are any."""
         run = self.replicas.run
         warnings = list(run.warnings(example))
@@ -141,23 +155,20 @@ class RunVerbs:
                 done |= self.final_view(requests[number], example, tokens[number])
                 yield ResponsePart(number, done | self.warnings(example))
 
-    def final_view(
-        self, request: Any, example: Any, tokens: Sequence[int]
-    ) -> dict[str, Any]:
+    def final_view(self, request: Any, example: Any, tokens: Sequence[int]) -> Json:
         """Return the `view` of an answer, or in `unseen` why there is none."""
         kinds = request.kinds
         if not kinds and "weights" in self.replicas.run.kinds:
             kinds = ("weights",)
         if not request.view or not kinds:
             return {}
-        options = AttributionOptions(target_tokens=tuple(tokens), kinds=tuple(kinds))
+        options = AttributionOptions(target_tokens=tuple(tokens), kinds=kinds)
         try:
-            lookups = self.run_attribution(example, options).lookups
-            return {"view": build_payload(list(lookups))}
+            return {"view": build_payload(self.attribute(example, options).lookups)}
         except InputError as error:
             return {"unseen": str(error)}
 
-    def attribute(self, requests: Sequence[RequestBody]) -> list[dict[str, Any]]:
+    def respond_with_views(self, requests: Sequence[RequestBody]) -> list[Json]:
         """Return the views of targets, or the predictions and their views."""
         responses = []
         for request in requests:
@@ -165,15 +176,15 @@ class RunVerbs:
             options = read_options(request, AttributionOptions)
             if options.target is not None and options.beam is not None:
                 raise InputError("beam and target are both given. Choose one.")
-            attribution = self.run_attribution(example, options)
-            view = build_payload(list(attribution.lookups))
+            attribution = self.attribute(example, options)
+            view = build_payload(attribution.lookups)
             if options.target is None and options.target_tokens is None:
                 prediction = attribution.prediction.to_json()
                 view = prediction | {"view": view} | self.warnings(example)
             responses.append(view)
         return responses
 
-    def run_attribution(self, example: Any, options: AttributionOptions) -> Any:
+    def attribute(self, example: Any, options: AttributionOptions) -> Any:
         """Attribute an example's answer, unless the map would be too large."""
         run = self.replicas.current
         run.check_size(example, options, LABELS)
@@ -182,9 +193,8 @@ class RunVerbs:
 
     def make_deterministic(self, options: P) -> P:
         """Switch sampling off unless the request has a temperature."""
-        if options.sampling or options.beam is not None:
-            return options
-        if not self.replicas.run.samples(options):
+        is_chosen = options.sampling or options.beam is not None
+        if is_chosen or not self.replicas.run.samples(options):
             return options
         return replace(options, temperature=0.0)
 
@@ -199,7 +209,7 @@ def reduce_weights(
     return row.mean((0, 1), keepdims=True) if too_many else row
 
 
-def describe_start(event: StreamEvent) -> dict[str, Any]:
+def describe_start(event: StreamEvent) -> Json:
     """Return the first line of an answer, with the view to which rows are appended."""
     source = event.source
     view = None
@@ -217,7 +227,7 @@ def describe_start(event: StreamEvent) -> dict[str, Any]:
     return {"event": "start", "forced": source.forced, "view": view}
 
 
-def describe_token(event: StreamEvent) -> dict[str, Any]:
+def describe_token(event: StreamEvent) -> Json:
     """Return the line of one more token."""
     weights = None
     if event.attention is not None:

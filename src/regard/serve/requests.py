@@ -2,14 +2,12 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from itertools import chain
-from types import GenericAlias, NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from pydantic import (
-    Base64Bytes,
     BaseModel,
     ConfigDict,
     Field,
@@ -20,8 +18,9 @@ from starlette.responses import Response
 
 from regard.attribution.kinds import Kind
 from regard.images import count_pixels
-from regard.tasks.options import Option, Options, list_options
+from regard.tasks.options import Options, list_options
 
+Json = dict[str, Any]
 B = TypeVar("B", bound="RequestBody")
 T = TypeVar("T", bound=Options)
 OPENAI = "/v1/"
@@ -33,7 +32,7 @@ REPORTED_ERRORS = 3
 COPIED_TEXTS = 10
 """Limit of copies x characters, in longest texts: a beam, and each of OpenAI's choices,
 copies the whole source."""
-AttributionKinds = Annotated[tuple[Kind, ...], Field(min_length=1, max_length=4)]
+AttributionKinds = Annotated[tuple[Kind, ...], Field(max_length=4)]
 """The kinds of maps in a view; the first is shown first."""
 
 
@@ -73,7 +72,9 @@ class Limits:
 class RequestBody(BaseModel):
     """A JSON body; keys that it does not declare are refused."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, val_json_bytes="base64"
+    )
 
 
 class HTTPError(Exception):
@@ -119,7 +120,7 @@ def describe_fault(error: BaseException) -> HTTPError:
     return HTTPError(500, f"unexpected {name}; see the log of the server")
 
 
-def openai_error(status: int, message: str, code: str | None = None) -> dict[str, Any]:
+def openai_error(status: int, message: str, code: str | None = None) -> Json:
     """Return the body of an error in OpenAI's form."""
     default = "invalid_request_error" if status < 500 else "server_error"
     kind = "authentication_error" if status == 401 else default
@@ -176,22 +177,31 @@ def build_body_type(
         supported: The names of the options that the run supports.
         extra: Further keys, each a type and a default.
     """
-    keys: dict[str, Any] = {}
+    keys: Json = {}
     for key, hint in inputs.items():
-        keys[key] = (_to_json_type(hint), None if _is_optional(hint) else ...)
+        keys[key] = (hint, None if NoneType in get_args(hint) else ...)
     hints = get_type_hints(options)
-    declarations = list_options(options)
-    for option in fields(options):
-        name = option.name
-        if name in supported:
-            keys[name] = (_bound(declarations[name], hints[name]), option.default)
+    for name, option in list_options(options).items():
+        if name not in supported:
+            continue
+        bounds = Field(max_length=option.served)  # of a sequence
+        if any(
+            limit is not None for limit in (option.least, option.above, option.most)
+        ):
+            limits = [item for item in (option.most, option.served) if item is not None]
+            limit = min(limits, default=None)
+            bounds = Field(ge=option.least, gt=option.above, le=limit)
+        keys[name] = (Annotated[hints[name], bounds], getattr(options, name))
     return create_model(options.__name__, __base__=RequestBody, **keys, **extra)
 
 
 def read_options(request: RequestBody, kind: type[T]) -> T:
     """Return the options of a request."""
-    names = {option.name for option in fields(kind)} & type(request).model_fields.keys()
-    return kind(**{name: getattr(request, name) for name in names})
+    values = {}
+    for name in list_options(kind).keys() & type(request).model_fields.keys():
+        value = getattr(request, name)
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**values)
 
 
 def parse(kind: type[B], body: bytes, limits: Limits) -> B:
@@ -222,8 +232,7 @@ def check_values(request: Mapping[str, Any], limits: Limits) -> None:
         HTTPError: 422 for too many values, or texts or images that are too large.
     """
     characters = pixels = 0
-    values = [_iterate_values(value, name) for name, value in request.items()]
-    for count, (name, value) in enumerate(chain.from_iterable(values), 1):
+    for count, (name, value) in enumerate(_iterate_values(request, ""), 1):
         if count > limits.values:
             raise HTTPError(422, f"more than {limits.values} values in one request")
         if isinstance(value, str):
@@ -243,8 +252,7 @@ def check_values(request: Mapping[str, Any], limits: Limits) -> None:
             "request, see --max-pixels",
         )
     copies = request.get("beam") or request.get("n") or 1
-    limit = limits.text
-    limit *= COPIED_TEXTS
+    limit = limits.text * COPIED_TEXTS
     if (copies > 1 or "prompt" in request) and copies * characters > limit:
         raise HTTPError(
             422,
@@ -255,43 +263,13 @@ def check_values(request: Mapping[str, Any], limits: Limits) -> None:
 
 def _iterate_values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield every single value with its location; keys of objects are values too."""
-    if not isinstance(value, dict | list | tuple):
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if name:
+                yield f"{name}.name", key
+            yield from _iterate_values(item, f"{name}.{key}" if name else key)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _iterate_values(item, f"{name}.{index}")
+    else:
         yield name, value
-        return
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
-        if isinstance(value, dict):
-            yield f"{name}.name", key
-        yield from _iterate_values(item, f"{name}.{key}")
-
-
-def _bound(option: Option, hint: Any) -> Any:
-    """Return the JSON type of an option with its bounds; None stays allowed."""
-    if _is_optional(hint):
-        (inner,) = (part for part in get_args(hint) if part is not NoneType)
-        return _bound(option, inner) | None
-    kind = _to_json_type(hint)
-    if kind in (int, float):
-        limits = [limit for limit in (option.most, option.served) if limit is not None]
-        limit = min(limits, default=None)
-        return Annotated[kind, Field(ge=option.least, gt=option.above, le=limit)]
-    if get_origin(kind) is tuple:
-        # an empty list of kinds is a mistake; the default is none at all
-        least = 1 if get_args(kind)[0] == Kind else None
-        return Annotated[kind, Field(min_length=least, max_length=option.served)]
-    return kind
-
-
-def _to_json_type(hint: Any) -> Any:
-    """Replace bytes by base64 and sequences by tuples, which can be keys."""
-    if hint is bytes:
-        return Base64Bytes
-    origin = get_origin(hint)
-    arguments = tuple(map(_to_json_type, get_args(hint)))
-    if origin is Sequence:
-        return tuple[*arguments, ...]
-    return GenericAlias(origin, arguments) if origin in (dict, list) else hint
-
-
-def _is_optional(hint: Any) -> bool:
-    return get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint)

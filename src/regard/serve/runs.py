@@ -31,16 +31,17 @@ def load_runs(
     Raises:
         InputError: A folder has no run that can be served, or two names are equal.
     """
-    runs: dict[str, ServedRun] = {}
+    runs: list[ServedRun] = []
     for folder in folders:
         run = open_run(folder, int8=int8)
-        for served in build_served_runs(folder.resolve().name, run, folder):
-            if served.name in runs:
-                raise InputError(
-                    f"two runs are called {served.name!r}. Rename one of their folders."
-                )
-            runs[served.name] = served
-    return list(runs.values())
+        runs += build_served_runs(folder.resolve().name, run, folder)
+    names = [run.name for run in runs]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"two runs are called {name!r}. Rename one of their folders."
+            )
+    return runs
 
 
 def build_served_runs(

@@ -13,9 +13,9 @@ from starlette.types import ASGIApp
 from uvicorn.logging import AccessFormatter
 
 from regard.errors import InputError, RunError
+from regard.extras import WINDOWS
 from regard.serve.middleware import LOOPBACK, is_address, parse_host
 from regard.serve.requests import Limits
-from regard.system import WINDOWS
 
 ALL_INTERFACES = ("0.0.0.0", "::")
 """Addresses to listen at for every interface; no browser names them."""

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from regard.errors import RunError
-from regard.serve.requests import RequestBody, describe_fault, encode
+from regard.serve.requests import Json, RequestBody, describe_fault, encode
 from regard.tasks.run import Run
 from regard.work import Cancelled, cancellable
 
@@ -26,8 +26,7 @@ MAX_UNREAD = 8 << 20
 
 def share_cores(workers: int) -> None:
     """Divide the cores among workers; one of several may be idle."""
-    cores = torch.get_num_threads()
-    torch.set_num_threads(max(1, cores // max(1, workers - 1)))
+    torch.set_num_threads(max(1, torch.get_num_threads() // max(1, workers - 1)))
 
 
 class Replicas(Generic[R]):
@@ -50,20 +49,15 @@ class Replicas(Generic[R]):
 
 def copy_modules(run: R) -> R:
     """Copy a run and its modules; parameters, buffers and present hooks are shared."""
-    modules = {
-        name: value for name, value in vars(run).items() if isinstance(value, nn.Module)
-    }
-    memo: dict[int, Any] = {}
-    for module in modules.values():
-        shared: list[Any] = [*module.parameters(), *module.buffers()]
-        for part in module.modules():
-            shared += part._forward_hooks.values()
-            shared += part._forward_pre_hooks.values()
-        memo |= {id(item): item for item in shared}
-    replica = copy.copy(run)
-    vars(replica).update(
-        {name: copy.deepcopy(module, memo) for name, module in modules.items()}
-    )
+    replica, memo = copy.copy(run), dict[int, Any]()
+    for name, module in vars(run).items():
+        if isinstance(module, nn.Module):
+            shared: list[Any] = [*module.parameters(), *module.buffers()]
+            for part in module.modules():
+                shared += part._forward_hooks.values()
+                shared += part._forward_pre_hooks.values()
+            memo |= {id(item): item for item in shared}
+            setattr(replica, name, copy.deepcopy(module, memo))
     return replica
 
 
@@ -75,7 +69,7 @@ class ResponsePart(NamedTuple):
     """Part of the response to one request of a batch."""
 
     number: int
-    data: dict[str, Any]
+    data: Json
     last: bool = True
 
 
@@ -88,6 +82,7 @@ class StreamForm(NamedTuple):
     end: bytes = b""
 
 
+Respond = Callable[[Sequence[Any], IsActive], Iterator[ResponsePart]]
 LINES = StreamForm("application/x-ndjson; charset=utf-8", b"", b"\n")
 
 
@@ -103,15 +98,15 @@ class Operation:
     """
 
     request: type[RequestBody]
-    respond: Callable[[Sequence[Any], IsActive], Iterator[ResponsePart]]
+    respond: Respond
     group: Callable[[Any], Hashable] = id
     streams: bool = False
     form: StreamForm = LINES
 
 
 def respond_at_once(
-    answer_batch: Callable[[Sequence[Any]], Sequence[dict[str, Any]]],
-) -> Callable[[Sequence[Any], IsActive], Iterator[ResponsePart]]:
+    answer_batch: Callable[[Sequence[Any]], Sequence[Json]],
+) -> Respond:
     """Return the `respond` of an operation whose responses come together."""
 
     def respond(requests: Sequence[Any], active: IsActive) -> Iterator[ResponsePart]:
@@ -121,16 +116,20 @@ def respond_at_once(
     return respond
 
 
+Operations = dict[str, Operation]
+"""Operations by their names."""
+
+
 @dataclass(frozen=True)
 class ServedRun:
     """A run that is served: what the page shows of it, and its operations by name."""
 
     name: str
     about: Mapping[str, Any]
-    operations: Mapping[str, Operation]
-    openai: Mapping[str, Operation] = field(default_factory=dict)
+    operations: Operations
+    openai: Operations = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the run as JSON values."""
         return {"name": self.name, **self.about, "operations": list(self.operations)}
 
@@ -144,8 +143,18 @@ class Event(NamedTuple):
     error: str = ""
 
 
-CLIENT_GONE = Event(b"", True, 499, "the client has left")
-READ_TIMEOUT = Event(b"", True, 408, "the answer was not read in time")
+CLIENT_GONE = Event(
+    b"",
+    True,
+    499,
+    "the client has left",
+)
+READ_TIMEOUT = Event(
+    b"",
+    True,
+    408,
+    "the answer was not read in time",
+)
 
 
 class PendingRequest:
@@ -209,13 +218,10 @@ class Worker:
         self._waiting: list[PendingRequest] = []
         self._changed = threading.Condition()
         self._threads = []
-        for number in range(threads):
+        for _ in range(threads):
             # a copy of the context, in which --debug is set
             run = contextvars.copy_context().run
-            name = f"regard-models-{number}"
-            thread = threading.Thread(
-                target=run, args=(self._work,), name=name, daemon=True
-            )
+            thread = threading.Thread(target=run, args=(self._work,), daemon=True)
             self._threads.append(thread)
 
     @property
@@ -251,10 +257,10 @@ class Worker:
         """Wait for requests of one group; return none when the worker stops."""
         with self._changed:
             self._changed.wait_for(self._is_ready)
-            group = self._waiting[0].group if self._waiting else None
-            batch = [item for item in self._waiting if item.group == group]
+            waiting = self._waiting
+            batch = [item for item in waiting if item.group == waiting[0].group]
             batch = batch[: self.batch]
-            self._waiting = [item for item in self._waiting if item not in batch]
+            self._waiting = [item for item in waiting if item not in batch]
             return batch
 
     def _is_ready(self) -> bool:
@@ -273,16 +279,14 @@ def answer(batch: Sequence[PendingRequest]) -> None:
     started = False
     requests = [pending.request for pending in batch]
 
-    def is_wanted() -> bool:
-        return any(pending.is_active for pending in waiting.values())
+    def is_active(number: int) -> bool:
+        return batch[number].is_active
 
     event = READ_TIMEOUT
     try:
-        with suppress(Cancelled), cancellable(is_wanted):
-            parts = batch[0].operation.respond(
-                requests, lambda number: batch[number].is_active
-            )
-            for number, data, last in parts:
+        with suppress(Cancelled), cancellable(lambda: any(map(is_active, waiting))):
+            respond = batch[0].operation.respond
+            for number, data, last in respond(requests, is_active):
                 started = True
                 batch[number].put(Event(encode(data), last))
                 if last:
@@ -301,7 +305,9 @@ def answer(batch: Sequence[PendingRequest]) -> None:
 def describe_failure(error: BaseException) -> Event:
     """Return the event of a failure; only the log has the details of a server's fault."""
     message = " ".join(str(error).split())
-    if isinstance(error, RunError | FloatingPointError):
+    if isinstance(
+        error, RunError | FloatingPointError
+    ):  # of a run, though some are ValueErrors
         return Event(b"", True, 500, message)
     if isinstance(error, ValueError):
         return Event(b"", True, 422, message)

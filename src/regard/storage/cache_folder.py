@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from regard.extras import WINDOWS
 from regard.storage.atomic import discard, remedy
-from regard.system import WINDOWS
 
 VARIABLE = "REGARD_CACHE"
 SOURCE, BEGUN = "source", "begun.json"
@@ -50,9 +50,8 @@ def describe() -> dict[str, str]:
 
     One that is being built, or was interrupted, may have no sources yet.
     """
-    folders = sets().iterdir() if sets().is_dir() else ()
     rows = {}
-    for folder in sorted(path for path in folders if path.is_dir()):
+    for folder in sorted(path for path in sets().glob("*") if path.is_dir()):
         try:
             begun = json.loads((folder / SOURCE / BEGUN).read_text(encoding="utf-8"))
             sources = ", ".join(name for name, *_ in begun["stamp"]["sources"])

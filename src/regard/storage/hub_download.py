@@ -88,24 +88,16 @@ def explain(error: Exception, title: str) -> InputError | RunError:
     for kind, reason in REASONS.items():
         if isinstance(cause, kind):
             return InputError(f"{title}: {reason}")
+    problem = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    problem = f"the transfer broke off ({problem}); run it again, whole files are kept"
+    code = error.errno if isinstance(error, OSError) else None
     if isinstance(cause, HfHubHTTPError):
         code = cause.response.status_code
         reason = "too many requests" if code == 429 else f"HTTP {code}"
-        return RunError(f"{title}: the hub refuses for now ({reason}); try again later")
-    if is_missing:
-        return RunError(
-            f"{title}: the hub does not answer and there is no whole copy here; try "
-            "again later"
-        )
-    code = error.errno if isinstance(error, OSError) else None
-    if code in FULL or code in REFUSED:
+        problem = f"the hub refuses for now ({reason}); try again later"
+    elif is_missing:
+        problem = "the hub does not answer and there is no whole copy here; try later"
+    elif code in FULL or code in REFUSED:
         reason = FULL.get(code) or REFUSED[code]
-        return RunError(
-            f"{title}: cannot be kept: {reason}; free some, or set HF_HOME to another "
-            "folder"
-        )
-    reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    return RunError(
-        f"{title}: the transfer broke off ({reason}); run it again, what has arrived "
-        "whole is kept"
-    )
+        problem = f"cannot be kept: {reason}; free some, or set HF_HOME to a new folder"
+    return RunError(f"{title}: {problem}")

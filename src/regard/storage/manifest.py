@@ -19,7 +19,12 @@ LOG = ".jsonl"
 """The ending of a log, the one kind of file without a digest."""
 CHANGED = "though its SHA-256 is right; was it changed?"
 """Why a verified file is refused: somebody changed it and the manifest."""
-FILES, TEXT = pydantic.TypeAdapter(dict[str, list[str]]), pydantic.TypeAdapter(str)
+
+
+class _Content(pydantic.BaseModel, strict=True):
+    format: int
+    content: str
+    files: dict[str, list[str]]
 
 
 def sha256(path: Path) -> str:
@@ -52,52 +57,30 @@ class Manifest:
         """
         path = resolve_inside(folder, NAME)
         try:
-            values = json.loads(content(path))
-        except FileNotFoundError as error:
-            raise InputError(f"{path}: no such file") from error
+            data = content(path)
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"{path}: not a manifest (broken JSON: {error})"
-            ) from error
-        version = values.get("format") if isinstance(values, dict) else None
-        if isinstance(version, int) and version > FORMAT:
-            raise InputError(
-                f"{path}: format version {version}, this regard reads version {FORMAT}; "
-                "install a newer regard"
-            )
         try:
-            if version != FORMAT:
-                raise LookupError("format")
-            files = FILES.validate_python(values["files"], strict=True)
-            for name in files:
+            values = _Content.model_validate_json(data)
+            for name in values.files:
                 check_name(name)
-            return cls(folder, TEXT.validate_python(values["content"]), files)
-        except (LookupError, ValueError) as error:
+        except ValueError as error:
             raise InputError(
-                f"{path}: not a manifest; expected format {FORMAT}, content and files"
+                f"{path}: not a manifest; expected JSON with format {FORMAT}, content "
+                "and files"
             ) from error
+        if values.format != FORMAT:
+            raise InputError(
+                f"{path}: format version {values.format}, this regard reads version "
+                f"{FORMAT}; install a newer regard"
+            )
+        return cls(folder, values.content, values.files)
 
     def write(self) -> None:
         """Write the manifest atomically."""
         files = dict(sorted(self.files.items()))
         values = {"format": FORMAT, "content": self.content, "files": files}
         atomic.write(self.folder / NAME, (json.dumps(values, indent=1) + "\n").encode())
-
-    def announce(self, name: str, digest: str) -> None:
-        """Add a digest before the file is renamed into place.
-
-        Until `settle` the old content is valid too.
-        """
-        self.files[name] = list(dict.fromkeys([digest, *self.files.get(name, [])]))
-        self.write()
-
-    def settle(self, name: str) -> None:
-        """Drop the old digest once the file is in place."""
-        del self.files[name][1:]
 
     def check(self, name: str) -> Path:
         """Return the path of a verified file.
@@ -106,26 +89,19 @@ class Manifest:
             InputError: It differs from what was written.
         """
         path = resolve_inside(self.folder, name)
-        if name not in self.files:
-            listed = ", ".join(sorted(self.files))
-            listed = (
-                f"; expected one of {listed}" if listed else ", which lists no files"
-            )
-            raise InputError(f"{path}: not in {NAME}{listed}")
-        if not path.is_file():
-            raise InputError(f"{path}: missing, though {NAME} lists it")
-        digests = self.files[name]
-        if not digests and path.suffix != LOG:
-            raise InputError(
-                f"{path}: {NAME} has no SHA-256 of it, which only a log ({LOG}) may "
-                "lack; refused"
-            )
-        digest = sha256(path) if digests else None
-        if digests and digest not in digests:
-            raise InputError(
-                f"{path}: SHA-256 mismatch ({str(digest)[:12]}, expected "
-                f"{digests[0][:12]}): changed or cut"
-            )
+        digests = self.files.get(name)
+        problem = ""
+        if digests is None:
+            listed = ", ".join(sorted(self.files)) or "no files"
+            problem = f"not in {NAME}, which lists {listed}"
+        elif not path.is_file():
+            problem = f"missing, though {NAME} lists it"
+        elif not digests and path.suffix != LOG:
+            problem = f"{NAME} has no SHA-256 of it, which only a log ({LOG}) may lack"
+        elif digests and sha256(path) not in digests:
+            problem = f"SHA-256 mismatch (expected {digests[0][:12]}): changed or cut"
+        if problem:
+            raise InputError(f"{path}: {problem}")
         return path
 
 
@@ -163,16 +139,16 @@ def content(path: Path) -> bytes:
     return data
 
 
-def parse_json(path: Path, text: str | bytes) -> Any:
-    """Return the value of a verified JSON file.
+def parse_json(path: Path, text: str | bytes, kind: Any) -> Any:
+    """Return the value of a verified JSON file, of this type.
 
     Raises:
-        InputError: It is not JSON.
+        InputError: It is not JSON, or of another type.
     """
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is not JSON, {CHANGED}") from error
+        return pydantic.TypeAdapter(kind).validate_json(text, strict=True)
+    except ValueError as error:
+        raise InputError(f"{path}: does not have its content, {CHANGED}") from error
 
 
 def check_name(name: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pydantic
 from torch import Tensor
 
 from regard.errors import InputError
@@ -16,6 +17,7 @@ from regard.storage.manifest import check_name, content, detect_kind, resolve_in
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 INDEX = "model.safetensors.index.json"
+SHARDS = pydantic.TypeAdapter(dict[str, str])
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -33,13 +35,10 @@ class PublishedFolder:
     def file(self, name: str) -> Path:
         """Return the path of a file."""
         try:
-            return resolve_inside(self.path, check_name(name), self.root)
+            check_name(name)
         except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"{self.path}: {name!r} is not the name of a file in it; refused"
-            ) from error
+            raise InputError(f"{self.path}: {error}; refused") from error
+        return resolve_inside(self.path, name, self.root)
 
     def has(self, name: str) -> bool:
         """Return whether the folder has a file of this name."""
@@ -63,22 +62,15 @@ class PublishedFolder:
         except UnicodeDecodeError as error:
             raise InputError(f"{self.path / name}: is not UTF-8 text") from error
 
-    def json(self, name: str) -> dict[str, Any]:
-        """Return the object in a JSON file."""
-        return self._parse(name, dict, "object")
-
-    def array(self, name: str) -> list[Any]:
-        """Return the list in a JSON file."""
-        return self._parse(name, list, "list")
-
-    def _parse(self, name: str, kind: type[Any], expected: str) -> Any:
+    def json(self, name: str, kind: type[Any] = dict) -> Any:
+        """Return the object (or the list) in a JSON file."""
         path, text = self.path / name, self.text(name)
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: broken or truncated JSON ({error})") from error
         if not isinstance(value, kind):
-            actual = type(value).__name__
+            expected, actual = kind.__name__, type(value).__name__
             raise InputError(f"{path}: expected a JSON {expected}, found {actual}")
         return value
 
@@ -96,32 +88,31 @@ class PublishedFolder:
         return weights
 
     def _read_shards(self) -> dict[str, Tensor]:
-        files, index = self.json(INDEX).get("weight_map"), self.path / INDEX
-        is_map = isinstance(files, dict)
-        if not is_map or not all(isinstance(name, str) for name in files.values()):
-            raise InputError(f"{index}: expected a weight_map from tensors to files")
+        index, files = self.path / INDEX, self.json(INDEX).get("weight_map")
         weights: dict[str, Tensor] = {}
+        try:
+            files = SHARDS.validate_python(files)
+        except ValueError as error:
+            message = f"{index}: expected a weight_map from tensors to files"
+            raise InputError(message) from error
         for file in sorted(set(files.values())):
             for name, tensor in tensors.read(self.file(file)).items():
                 if files.get(name, file) == file:
                     weights[name] = tensor
         missing = sorted(set(files) - set(weights))
         if missing:
-            raise InputError(
-                f"{index}: lists {len(missing)} tensors that its files lack, "
-                f"{missing[0]} first"
-            )
+            listed = tensors.list_first(missing)
+            raise InputError(f"{index}: lists tensors that its files lack: {listed}")
         return weights
 
     def without_weights(self) -> str:
         """Return the message for a folder without weights."""
-        for name in PICKLES:
-            if self.has(name):
-                return (
-                    f"{self.path}: has its weights as {name} alone, a pickle, which can "
-                    f"run code when it is read; ask its publisher for {WEIGHTS}, or "
-                    "convert it where you trust it"
-                )
+        if any(map(self.has, PICKLES)):
+            return (
+                f"{self.path}: has its weights as a pickle alone, which can run code "
+                f"when it is read; ask its publisher for {WEIGHTS}, or convert it where "
+                "you trust it"
+            )
         return (
             f"{self.path}: has no {WEIGHTS}; expected the folder of a published model"
         )

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pydantic
 from torch import Tensor
 
 from regard.errors import InputError
 from regard.storage import atomic, tensors
-from regard.storage import checkpoints as checkpoint_files
 from regard.storage import manifest as manifests
-from regard.storage.checkpoints import Checkpoint
-from regard.storage.lock import NAME as LOCK
-from regard.storage.lock import Lock
+from regard.storage.atomic import NAME as LOCK
+from regard.storage.atomic import Lock
+from regard.storage.checkpoints import Checkpoints
 from regard.storage.manifest import CHANGED, LOG, Manifest
 
 LOST_AND_FOUND = "lost+found"
@@ -32,6 +32,7 @@ ABOUT_TRAINING = (
     "images_per_second",
 )
 """The figures of it that describe the training; the others are metrics."""
+RECORD = pydantic.TypeAdapter(dict[str, Any])
 LABELS, SCALE = "labels.json", "scale.json"
 """The files of the labels of a run's outputs, and of the mean and the deviation of the
 numbers that it learned."""
@@ -84,16 +85,13 @@ class RunDirectory:
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
         """Open the run at `path` for reading; it may be in use."""
+        expected = "expected the folder of a run, which regard train writes"
         try:
             if not is_run(path):
-                raise InputError(
-                    f"{path}: {describe(path)}; expected the folder of a run, which "
-                    "regard train writes"
-                )
+                raise InputError(f"{path}: {describe(path)}; {expected}")
         except OSError as error:
-            raise InputError(
-                f"{path}: cannot be read ({error.strerror}); expected the folder of a run"
-            ) from error
+            reason = f"cannot be read ({error.strerror})"
+            raise InputError(f"{path}: {reason}; {expected}") from error
         return cls(path, Manifest.read(path), None)
 
     def __enter__(self) -> "RunDirectory":
@@ -114,7 +112,6 @@ class RunDirectory:
         A folder that was there, such as a mount point or what a link leads to, is
         somebody's: it stays, empty as it was.
         """
-        self._check_writable()
         for path in self.path.iterdir():
             if path.name != LOST_AND_FOUND:
                 atomic.discard(path)
@@ -156,24 +153,17 @@ class RunDirectory:
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: is not UTF-8 text, {CHANGED}") from error
 
-    def read_json(self, name: str) -> Any:
-        """Return the value of a JSON file."""
-        return manifests.parse_json(self.path / name, self.read_text(name))
+    def read_json(self, name: str, kind: Any = Any) -> Any:
+        """Return the value of a JSON file, of this type."""
+        return manifests.parse_json(self.path / name, self.read_text(name), kind)
 
     def read_object(self, name: str) -> dict[str, Any]:
         """Return the object of a JSON file."""
-        value = self.read_json(name)
-        if not isinstance(value, dict):
-            raise InputError(f"{self.path / name}: is no JSON object, {CHANGED}")
-        return value
+        return self.read_json(name, dict[str, Any])
 
     def read_labels(self) -> list[str]:
         """Return the names of the classes."""
-        labels = self.read_json(LABELS)
-        is_list = isinstance(labels, list)
-        if not is_list or not all(isinstance(label, str) for label in labels):
-            raise InputError(f"{self.path / LABELS}: is no list of names, {CHANGED}")
-        return labels
+        return self.read_json(LABELS, list[str])
 
     def load_tensors(self, name: str) -> dict[str, Tensor]:
         """Return the tensors of a .safetensors file, on the CPU."""
@@ -190,9 +180,13 @@ class RunDirectory:
         files = self._manifest.files
         with atomic.replacing(self.path / manifests.check_name(name)) as temporary:
             yield temporary
-            if files.get(name) != []:  # a log that is rewritten stays a log
-                self._manifest.announce(name, manifests.sha256(temporary))
-        self._manifest.settle(name)
+            old = files.get(name)
+            if old != []:  # a log that is rewritten stays a log
+                # until the rename the old content is valid too
+                digests = [manifests.sha256(temporary), *(old or ())]
+                files[name] = list(dict.fromkeys(digests))
+                self._manifest.write()
+        del files[name][1:]
 
     def write_text(self, name: str, text: str) -> None:
         """Replace the file `name` (a path inside the folder), in UTF-8."""
@@ -224,56 +218,25 @@ class RunDirectory:
         *lines, _ = path.read_bytes().split(b"\n")
         for number, line in enumerate(lines, 1):
             try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if not isinstance(record, dict):
+                records.append(RECORD.validate_json(line))
+            except ValueError as error:
                 raise InputError(
                     f"{path}:{number}: is no record of a log, a JSON object; remove the "
                     "line"
-                )
-            records.append(record)
+                ) from error
         return records
 
     def keep_jsonl(self, name: str, keep: Callable[[dict[str, Any]], bool]) -> None:
         """Drop the records of a log for which `keep` is false."""
-        path, lines = self._open_log(name), []
-        for record in self.read_jsonl(name) if path.is_file() else ():
-            if keep(record):
-                lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+        path = self._open_log(name)
+        records = filter(keep, self.read_jsonl(name) if path.is_file() else ())
+        lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
         atomic.write(path, "".join(lines).encode("utf-8"))
 
     @property
-    def checkpoints(self) -> Path:
-        """The folder of its checkpoints."""
-        return manifests.resolve_inside(self.path, "checkpoints")
-
-    def save_checkpoint(
-        self,
-        step: int,
-        groups: Mapping[str, Mapping[str, Tensor]],
-        state: Mapping[str, Any],
-    ) -> None:
-        """Save named groups of tensors and a JSON state as the checkpoint of `step`."""
-        self._check_writable()
-        checkpoint_files.save(self.checkpoints, step, groups, state)
-
-    def newest_checkpoint(self) -> Checkpoint | None:
-        """Return the latest undamaged checkpoint, if there is any."""
-        return checkpoint_files.newest(self.checkpoints)
-
-    def checkpoint(self, step: int, *, verified: bool = False) -> Checkpoint:
-        """Return the checkpoint of `step`."""
-        return checkpoint_files.load(self.checkpoints, step, verified=verified)
-
-    def checkpoint_steps(self) -> list[int]:
-        """Return the steps of the checkpoints, ascending."""
-        return checkpoint_files.steps(self.checkpoints)
-
-    def remove_checkpoint(self, step: int) -> None:
-        """Remove the checkpoint of `step`."""
-        self._check_writable()
-        checkpoint_files.remove(self.checkpoints, step)
+    def checkpoints(self) -> Checkpoints:
+        """Its checkpoints."""
+        return Checkpoints(manifests.resolve_inside(self.path, "checkpoints"))
 
     def _check_writable(self) -> None:
         if self._lock is None:
@@ -303,28 +266,24 @@ def check_path(path: Path, *, resume: bool) -> None:
     Raises:
         InputError: It cannot.
     """
+    problem = ""
     if path.is_symlink() and not path.exists():
-        raise InputError(
-            f"{path}: is a link to {path.readlink()}, which does not exist; create it "
-            "first"
+        problem = (
+            f"is a link to {path.readlink()}, which does not exist; create it first"
         )
-    if path.exists() and not path.is_dir():
-        raise InputError(
-            f"{path}: is a file; expected a folder for the run, choose another --out"
+    elif path.exists() and not path.is_dir():
+        problem = "is a file; expected a folder for the run, choose another --out"
+    elif resume and not is_run(path):
+        problem = (
+            f"{describe(path)}, so there is no run to resume; leave out --resume to "
+            "start one"
         )
-    if resume and not is_run(path):
-        raise InputError(
-            f"{path}: {describe(path)}, so there is no run to resume; leave out "
-            "--resume to start one"
-        )
-    if resume or not path.is_dir():
-        return
-    if is_run(path):
-        raise InputError(
-            f"{path}: already holds a run; use --resume to continue it, or another --out"
-        )
-    if list_contents(path):
-        raise InputError(f"{path}: {describe(path)}, not a run; choose another --out")
+    elif not resume and is_run(path):
+        problem = "already holds a run; use --resume to continue it, or another --out"
+    elif not resume and path.is_dir() and list_contents(path):
+        problem = f"{describe(path)}, not a run; choose another --out"
+    if problem:
+        raise InputError(f"{path}: {problem}")
 
 
 def list_contents(path: Path) -> list[str]:
@@ -342,10 +301,7 @@ def describe(path: Path) -> str:
     names = list_contents(path)
     if (path / manifests.NAME).is_file():
         return f"is a {Manifest.read(path).content} inside a run"
-    has_weights = any(name.endswith((".safetensors", ".bin")) for name in names)
-    if "config.json" in names and has_weights:
+    if "config.json" in names and any(path.glob("*.safetensors")):
         return "is a Hugging Face folder"
-    listed = ", ".join(names[:5])
-    if len(names) > 5:
-        listed += f" and {len(names) - 5} more"
+    listed = tensors.list_first(names)
     return f"is a folder with {listed}" if names else "is an empty folder"

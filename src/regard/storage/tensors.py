@@ -1,6 +1,6 @@
 """Weights from and to .safetensors files; any other file is named and refused."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import safetensors
@@ -40,6 +40,16 @@ def write(
 
     Tensors that share memory are written one by one.
     """
+    separate = separate_tensors(tensors)
+    # the umask decides who may read the file; the library's is the owner's alone
+    path.touch()
+    mode = path.stat().st_mode
+    safetensors.torch.save_file(separate, path, metadata=dict(metadata or {}) or None)
+    path.chmod(mode)
+
+
+def separate_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors on the CPU, of which no two share memory."""
     pointers: set[int] = set()
     separate = {}
     for name, tensor in tensors.items():
@@ -47,12 +57,7 @@ def write(
         pointer = flat.untyped_storage().data_ptr()
         separate[name] = flat.clone() if pointer in pointers else flat
         pointers.add(pointer)
-    # the umask decides who may read the file; the library's is the owner's alone
-    path.touch()
-    mode = path.stat().st_mode
-    values = dict(metadata) if metadata else None
-    safetensors.torch.save_file(separate, path, metadata=values)
-    path.chmod(mode)
+    return separate
 
 
 def read(path: Path) -> dict[str, Tensor]:
@@ -78,12 +83,10 @@ def outline(path: Path) -> dict[str, Tensor]:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             count = file.read(min(length, MAX_HEADER)).count(b'"data_offsets"')
-    except FileNotFoundError as error:
-        raise InputError(
-            f"{path}: no such file; expected a .safetensors file"
-        ) from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+        raise InputError(
+            f"{path}: {error.strerror}; expected a .safetensors file"
+        ) from error
     if length > MAX_HEADER or count > MAX_TENSORS:
         raise InputError(
             f"{path}: not a safetensors file, or its header of {length} bytes and "
@@ -95,8 +98,9 @@ def outline(path: Path) -> dict[str, Tensor]:
         with safetensors.safe_open(path, "pt") as file:
             for name in file.keys():  # noqa: SIM118 it is no mapping
                 entry = file.get_slice(name)
-                shape, dtype = entry.get_shape(), TYPES[entry.get_dtype()]
-                tensors[name] = torch.empty(shape, dtype=dtype, device="meta")
+                tensors[name] = torch.empty(
+                    entry.get_shape(), dtype=TYPES[entry.get_dtype()], device="meta"
+                )
     except (safetensors.SafetensorError, LookupError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise InputError(
@@ -158,46 +162,41 @@ def check_fit(
     """
     expected = module.state_dict()
     forms = {name: describe_form(tensor) for name, tensor in expected.items()}
-    missing, unexpected, misshaped, fitting = [], [], [], {}
+    faults: dict[str, list[str]] = {"missing": [], "unexpected": [], "misshaped": []}
+    fitting = {}
     for name in expected:
-        if not (name in tensors or allow_missing or name.startswith(fresh or ("\0",))):
-            missing.append(name)
+        if not (name in tensors or allow_missing or name.startswith(fresh)):
+            faults["missing"].append(name)
     for name, tensor in tensors.items():
         form = describe_form(tensor)
-        if name in forms and form == forms[name]:
+        if forms.get(name) == form:
             fitting[name] = tensor
         elif fresh and (name not in forms or name.startswith(fresh)):
             continue
         elif name not in forms:
-            unexpected.append(name)
+            faults["unexpected"].append(name)
         else:
-            misshaped.append(f"{name} is {form}, expected {forms[name]}")
-    faults = []
-    for fault, names in (
-        ("missing", missing),
-        ("unexpected", unexpected),
-        ("misshaped", misshaped),
-    ):
-        if names:
-            faults.append(f"{len(names)} {fault}: {list_first(names)}")
-    if missing:
-        faults.append("--allow-missing leaves the missing ones as they are")
-    if faults:
+            faults["misshaped"].append(f"{name} is {form}, expected {forms[name]}")
+    listed = [
+        f"{len(names)} {fault}: {list_first(names)}"
+        for fault, names in faults.items()
+        if names
+    ]
+    if faults["missing"]:
+        listed.append("--allow-missing leaves the missing ones as they are")
+    if listed:
         kind = type(module).__name__
-        raise InputError(f"weights do not fit {kind}: {'; '.join(faults)}")
+        raise InputError(f"weights do not fit {kind}: {'; '.join(listed)}")
     return fitting
 
 
 def describe_form(tensor: Tensor) -> str:
     """Return a tensor's shape, and its type if it has no floating point."""
-    shape = f"({', '.join(map(str, tensor.shape))})"
-    if tensor.is_floating_point():
-        return shape
-    return f"{shape} {str(tensor.dtype).removeprefix('torch.')}"
+    dtype = "" if tensor.is_floating_point() else f" {tensor.dtype}"
+    return f"{(*tensor.shape,)}{dtype}"
 
 
-def list_first(names: Iterable[str]) -> str:
+def list_first(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
-    names = list(names)
-    suffix = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + suffix
+    count = len(names) - LISTED
+    return ", ".join(names[:LISTED]) + (f" and {count} more" if count > 0 else "")

@@ -3,38 +3,41 @@
 The data is generated: copying, repeated copying and associative recall.
 """
 
-import hashlib
 import math
-import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention.record import record
 from regard.data.batches import Batch
-from regard.data.generated.synthetic import SyntheticOfLengths
-from regard.data.splits import Splits
-from regard.errors import InputError, quote
+from regard.data.generated.pairs import IndependentSets, SyntheticOfLengths
 from regard.maps.lookups import TapeUse
+from regard.models.sizes import Size
 from regard.models.turing_machine import TuringMachine, TuringMachineConfig
 from regard.pictures.panels import tape
 from regard.shapes import Bool, Int
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import Setup, TokenBatchObjective, digest_splits, setup_task
-from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.base import (
+    LineRun,
+    Setup,
+    TokenBatchObjective,
+    digest_bytes,
+    setup_task,
+)
+from regard.tasks.options import AttributionOptions, EvaluationOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run
-from regard.tasks.summary import DataSummary, Lengths, abridge, describe_rows
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask, refuse_smoothing
+from regard.tasks.summary import DataSummary, Lengths, describe_rows
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
 from regard.work import compute_batches
@@ -49,7 +52,6 @@ TASK = LazyTask(
 BATCH_ROWS = 64
 """Sequences in one batch of evaluation."""
 Vectors = Float[np.ndarray, "position width"]
-Count = Annotated[int, Field(ge=1, le=1_000)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +60,13 @@ class BitSequence:
 
     inputs: Float[np.ndarray, "position input_width"]
     target: Float[np.ndarray, "predicted output_width"]
-    place: str = ""
-    """Where the sequence came from, for messages."""
 
     def __len__(self) -> int:
         return len(self.inputs)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitSequences(SyntheticOfLengths, ABC):
+class BitSequences(IndependentSets, SyntheticOfLengths):
     """Sequences of `least` to `most` random vectors, each length with one probability.
 
     Short sequences repeat, because few exist.
@@ -76,107 +76,72 @@ class BitSequences(SyntheticOfLengths, ABC):
     width: The number of bits in a vector.
     """
 
-    width: Count = 8
-    least: Count = 1
-    most: Count = 20
+    width: Size = 8
+    least: Size = 1
+    most: Size = 20
 
     marks: ClassVar[int] = 1
     """Channels of the inputs for marks, behind the bits."""
+    end_marks: ClassVar[int] = 0
+    """Channels of the target for marks."""
 
     @property
-    def input_width(self) -> int:
-        """The width of an input."""
-        return self.width + self.marks
-
-    @property
-    def output_width(self) -> int:
-        """The width of a target's vectors."""
-        return self.width
+    def form(self) -> str:
+        """What a line is."""
+        return f"vectors of {self.width} bits, separated by spaces"
 
     @abstractmethod
     def sample(self, length: int, random: np.random.Generator) -> BitSequence:
         """Return a random sequence of a length."""
 
     @abstractmethod
-    def read(self, text: str) -> BitSequence:
-        """Return the sequence that a text describes. Raises InputError for another text."""
+    def parse(self, line: str) -> BitSequence:
+        """Return the sequence of a line. Raises ValueError for another line."""
 
-    def load(self) -> Splits[BitSequence]:
-        """Generate the three sets, each with a generator of its own."""
-        sets = [
-            self.sample_many(
-                size, (self.least, self.most), f"{self.kind} {name}", (self.seed, index)
-            )
-            for index, (name, size) in enumerate(
-                zip(("train", "valid", "test"), self.sizes, strict=True)
-            )
-        ]
-        return Splits(*sets)
-
-    def tests(self) -> Sequence[BitSequence]:
-        """Generate the test set."""
-        return self.load().test
+    def make(self, name: str) -> list[BitSequence]:
+        seed = self.seed, ("train", "valid", "test").index(name)
+        return self.sample_many(getattr(self, name), (self.least, self.most), seed)
 
     def sample_many(
-        self,
-        count: int,
-        lengths: tuple[int, int],
-        name: str = "made",
-        seed: int | tuple[int, ...] = 0,
+        self, count: int, lengths: tuple[int, int], seed: Sequence[int] = (0,)
     ) -> list[BitSequence]:
         """Return random sequences.
 
         Args:
             count: Number of sequences.
             lengths: Smallest and largest length, which may exceed `most`.
-            name: What to call the sequences in messages.
             seed: Seed of the generator.
         """
         random = np.random.default_rng(seed)
-        sequences = []
-        for number in range(1, count + 1):
-            length = int(random.integers(lengths[0], lengths[1] + 1))
-            sequence = self.sample(length, random)
-            sequences.append(replace(sequence, place=f"{name} {number}"))
-        return sequences
+        least, most = lengths
+        return [
+            self.sample(int(random.integers(least, most + 1)), random)
+            for _ in range(count)
+        ]
 
     def sample_bits(self, random: np.random.Generator, count: int) -> Vectors:
         """Return random vectors."""
         return random.integers(0, 2, (count, self.width)).astype(np.float32)
 
-    def parse_vectors(self, words: Sequence[str]) -> Vectors:
-        """Return the vectors of words such as `0110`. Raises InputError for others."""
+    def to_vectors(self, words: Sequence[str]) -> Vectors:
+        """Return the vectors of words of bits. Raises ValueError for other words."""
         if not words:
-            raise InputError(
-                f"has no vectors; expected some, of {self.width} bits each"
-            )
-        for word in words:
-            if len(word) != self.width or set(word) - {"0", "1"}:
-                raise InputError(
-                    f"{quote(word)} is no vector; expected {self.width} bits, "
-                    "each 0 or 1"
-                )
-        return np.array([[float(bit) for bit in word] for word in words], np.float32)
+            raise ValueError("no vectors")
+        bits = [list(map("01".index, word)) for word in words]
+        return np.array(bits, np.float32).reshape(len(words), self.width)
 
-    def build(
-        self,
-        parts: Sequence[np.ndarray | tuple[int, float]],
-        target: np.ndarray,
-    ) -> BitSequence:
-        """Return the sequence of vectors and marks, with empty inputs for the target.
+    def mark(self, channel: int = 0, value: float = 1.0) -> Vectors:
+        """Return an input that has a value in a channel for marks."""
+        return np.eye(1, self.width + self.marks, self.width + channel) * value
 
-        Args:
-            parts: Vectors, or marks as their channel and their value.
-            target: The target.
-        """
-        inputs: list[np.ndarray] = []
-        for part in parts:
-            if isinstance(part, tuple):
-                inputs.append(np.zeros((1, self.input_width)))
-                inputs[-1][0, self.width + part[0]] = part[1]
-            else:
-                inputs.append(np.pad(part, ((0, 0), (0, self.marks))))
-        inputs.append(np.zeros((len(target), self.input_width)))
+    def build(self, parts: Sequence[np.ndarray], target: Vectors) -> BitSequence:
+        """Return the sequence of vectors and marks, with empty inputs for the target."""
+        width = self.width + self.marks
+        empty = np.zeros((len(target), 0))
+        inputs = [
+            np.pad(part, ((0, 0), (0, width - part.shape[1])))
+            for part in (*parts, empty)
+        ]
         return BitSequence(np.concatenate(inputs).astype(np.float32), target)
 
 
@@ -189,13 +154,12 @@ class Copy(BitSequences):
     def sample(self, length: int, random: np.random.Generator) -> BitSequence:
         return self.copy(self.sample_bits(random, length))
 
-    def read(self, text: str) -> BitSequence:
-        """Return the sequence of `0110 1011`: vectors separated by spaces."""
-        return self.copy(self.parse_vectors(text.split()))
+    def parse(self, line: str) -> BitSequence:
+        return self.copy(self.to_vectors(line.split()))
 
     def copy(self, vectors: Vectors) -> BitSequence:
         """Return the sequence of vectors."""
-        return self.build([vectors, (0, 1.0)], vectors)
+        return self.build([vectors, self.mark()], vectors)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,27 +171,24 @@ class RepeatCopy(BitSequences):
     """
 
     kind: Literal["repeat-copy"] = "repeat-copy"
-    most: Count = 10
-    most_repeats: Count = 10
+    most: Size = 10
+    most_repeats: Size = 10
+
+    end_marks = 1
 
     @property
-    def output_width(self) -> int:
-        return self.width + 1
+    def form(self) -> str:
+        return f"{super().form}, then x1 to x1000"
 
     def sample(self, length: int, random: np.random.Generator) -> BitSequence:
         vectors = self.sample_bits(random, length)
         return self.repeat(vectors, int(random.integers(1, self.most_repeats + 1)))
 
-    def read(self, text: str) -> BitSequence:
-        """Return the sequence of `0110 1011 x3`: vectors and the repeat count."""
-        *words, last = text.split() or [""]
-        count = int(last[1:]) if re.fullmatch(r"x\d{1,4}", last) else 0
-        if not 1 <= count <= 1_000:
-            raise InputError(
-                f"ends with {quote(last)}; expected how often to repeat it, "
-                "from x1 to x1000"
-            )
-        return self.repeat(self.parse_vectors(words), count)
+    def parse(self, line: str) -> BitSequence:
+        words, _, count = line.partition("x")
+        if not 1 <= int(count) <= 1000:
+            raise ValueError(line)
+        return self.repeat(self.to_vectors(words.split()), int(count))
 
     def repeat(self, vectors: Vectors, count: int) -> BitSequence:
         """Return the sequence of vectors and a count, which may exceed `most_repeats`."""
@@ -235,7 +196,7 @@ class RepeatCopy(BitSequences):
         copies[-1, -1] = 1
         deviation = ((self.most_repeats**2 - 1) / 12) ** 0.5
         scaled = (count - (self.most_repeats + 1) / 2) / (deviation or 1.0)
-        return self.build([vectors, (0, scaled)], copies)
+        return self.build([vectors, self.mark(0, scaled)], copies)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,13 +208,20 @@ class Recall(BitSequences):
     """
 
     kind: Literal["recall"] = "recall"
-    width: Count = 6
-    least: Count = 2
-    most: Count = 6
-    vectors: Count = 3
+    width: Size = 6
+    least: Size = 2
+    most: Size = 6
+    vectors: Size = 3
 
     marks = 2
     smallest = 2
+
+    @property
+    def form(self) -> str:
+        return (
+            f"items of {self.vectors} vectors of {self.width} bits with commas between, a "
+            "question mark and an item"
+        )
 
     def sample(self, length: int, random: np.random.Generator) -> BitSequence:
         bits = self.sample_bits(random, length * self.vectors)
@@ -261,33 +229,22 @@ class Recall(BitSequences):
         query = int(random.integers(length - 1))
         return self.recall(items, items[query], items[query + 1])
 
-    def read(self, text: str) -> BitSequence:
-        """Return the sequence of `01,11 00,10 ? 01,11`, with a target of zeros."""
-        words, _, query = text.partition("?")
-        if not words.split() or len(query.split()) != 1:
-            raise InputError(
-                f"{quote(text)}; expected items separated by spaces, a question "
-                "mark and an item"
-            )
-        items = []
-        for word in [*words.split(), query.strip()]:
-            vectors = word.split(",")
-            if len(vectors) != self.vectors:
-                raise InputError(
-                    f"{quote(word)} is no item; expected {self.vectors} vectors "
-                    "separated by commas"
-                )
-            items.append(self.parse_vectors(vectors))
-        return self.recall(items[:-1], items[-1], np.zeros_like(items[0]))
+    def parse(self, line: str) -> BitSequence:
+        """Return the sequence of a line, with a target of zeros."""
+        words, _, last = line.partition("?")
+        shape = self.vectors, self.width
+        first, *items, query = [
+            self.to_vectors(item.split(",")).reshape(shape)
+            for item in (*words.split(), last.strip())
+        ]
+        return self.recall([first, *items], query, np.zeros(shape, np.float32))
 
     def recall(
         self, items: Sequence[Vectors], query: Vectors, target: Vectors
     ) -> BitSequence:
         """Return the sequence of items, a query and the item behind it."""
-        parts: list[np.ndarray | tuple[int, float]] = []
-        for item in items:
-            parts += [(0, 1.0), item]
-        return self.build([*parts, (1, 1.0), query, (1, 1.0)], target)
+        parts = [part for item in items for part in (self.mark(), item)]
+        return self.build([*parts, self.mark(1), query, self.mark(1)], target)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,41 +257,32 @@ class Algorithmic:
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        if self.training.label_smoothing:
-            raise ValueError(
-                "training.label_smoothing is for words, not for bits; set it to 0"
-            )
+        refuse_smoothing(self.training)
 
 
 @dataclass(frozen=True, repr=False)
 class BitBatch(Batch):
-    """Inputs, padded with zeros, and the `targets` of the steps that `predicted` marks."""
+    """Inputs, padded with zeros, and the targets of the steps that `predicted` marks."""
 
     inputs: Float[Tensor, "batch position input_width"]
     lengths: Int[Tensor, " batch"]
-    targets: Float[Tensor, "batch position output_width"]
+    targets: Float[Tensor, "predicted output_width"]
+    """One sequence after the other."""
     predicted: Bool[Tensor, "batch position"]
 
 
 def collate_bits(sequences: Sequence[BitSequence]) -> BitBatch:
     """Pad at least one sequence."""
-    lengths = torch.tensor(list(map(len, sequences)))
-    longest = int(lengths.max())
-    inputs = []
-    targets = []
-    predicted = []
-    for sequence in sequences:
-        count = len(sequence.target)
-        start = len(sequence) - count
-        end = longest - len(sequence)
-        inputs.append(np.pad(sequence.inputs, ((0, end), (0, 0))))
-        targets.append(np.pad(sequence.target, ((start, end), (0, 0))))
-        predicted.append(np.pad(np.ones(count, bool), (start, end)))
+    inputs = [torch.from_numpy(sequence.inputs) for sequence in sequences]
+    lengths = torch.tensor(list(map(len, inputs)))
+    targets = [sequence.target for sequence in sequences]
+    starts = lengths - torch.tensor(list(map(len, targets)))
+    positions = torch.arange(int(lengths.max()))
     return BitBatch(
-        torch.from_numpy(np.stack(inputs)),
+        pad_sequence(inputs, batch_first=True),
         lengths,
-        torch.from_numpy(np.stack(targets)),
-        torch.from_numpy(np.stack(predicted)),
+        torch.from_numpy(np.concatenate(targets)),
+        (starts[:, None] <= positions) & (positions < lengths[:, None]),
     )
 
 
@@ -344,32 +292,18 @@ class AlgorithmicObjective(TokenBatchObjective[BitSequence, BitBatch]):
     metric = "bits-per-sequence"
     higher_is_better = False
 
-    def __init__(self, config: Algorithmic, splits: Splits[BitSequence]) -> None:
-        lengths = [(len(sequence), len(sequence)) for sequence in splits.train]
-        super().__init__(
-            splits.train, splits.valid, config.training, lengths, "sequences"
-        )
-
     def collate(self, examples: Sequence[BitSequence]) -> BitBatch:
         return collate_bits(examples)
 
     def loss(
-        self,
-        model: nn.Module,
-        batch: BitBatch,
-        update: int,
-        carried: Carried | None = None,
+        self, model: Any, batch: BitBatch, update: int, carried: Carried | None = None
     ) -> Loss:
-        logits = model(batch.inputs, batch.lengths)[batch.predicted]
-        targets = batch.targets[batch.predicted]
         total = functional.binary_cross_entropy_with_logits(
-            logits, targets, reduction="sum"
+            model(batch.inputs, batch.lengths)[batch.predicted],
+            batch.targets,
+            reduction="sum",
         )
-        return Loss(total, targets.numel(), read=int(batch.lengths.sum()))
-
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, TuringMachine)
-        return compute_metrics(model, self.valid)
+        return Loss(total, batch.targets.numel(), read=int(batch.lengths.sum()))
 
 
 def setup(config: Algorithmic, folder: RunDirectory, processes: int) -> Setup:
@@ -379,147 +313,116 @@ def setup(config: Algorithmic, folder: RunDirectory, processes: int) -> Setup:
         InputError: There is too little data.
     """
     splits = config.data.load()
-    first = splits.train[0]
-    summary = DataSummary(
-        unit="sequences",
-        rows=describe_rows(config.data, splits),
-        lengths={
-            "inputs": Lengths.of([len(sequence) for sequence in splits.train]),
-            "target": Lengths.of([len(sequence.target) for sequence in splits.train]),
-        },
-        example={
-            "inputs": format_bits(first.inputs),
-            "target": format_bits(first.target),
-        },
+    sizes = list(map(len, splits.train))
+    objective = AlgorithmicObjective(
+        splits.train,
+        splits.valid,
+        config.training,
+        [(size, size) for size in sizes],
+        "sequences",
+        run=partial(AlgorithmicRun, config),
     )
-    data = config.data
-    return setup_task(
-        TuringMachine(data.input_width, data.output_width, config.model),
-        AlgorithmicObjective(config, splits),
-        splits,
-        digest_splits(splits, digest_line),
-        summary,
-    )
-
-
-def format_bits(vectors: Vectors) -> str:
-    """Return the bits of vectors, the first ones of many."""
-    words = ["".join(f"{bit:.0f}" for bit in vector) for vector in vectors]
-    return abridge(words, len(vectors))
-
-
-def digest_line(sequence: BitSequence) -> str:
-    """Return the line that identifies a sequence."""
-    content = sequence.inputs.tobytes() + sequence.target.tobytes()
-    return hashlib.sha256(content).hexdigest() + "\n"
-
-
-@torch.no_grad()
-def compute_metrics(
-    model: TuringMachine,
-    sequences: Sequence[BitSequence],
-    rows: int | None = None,
-) -> dict[str, float]:
-    """Return the metrics of a machine.
-
-    Args:
-        model: The machine.
-        sequences: The sequences.
-        rows: Rows of the tape, by default the model's own.
-
-    Returns:
-        bits-per-sequence: Mean cross-entropy of a target in bits (figure 3).
-        wrong-bits: Share of wrong bits, in percent.
-        exact-match: Share of outputs that equal their target, in percent.
-    """
-    device = next(model.parameters()).device
-    ordered = sorted(sequences, key=len)
-    groups = [ordered[i : i + BATCH_ROWS] for i in range(0, len(ordered), BATCH_ROWS)]
-
-    def measure(group: Sequence[BitSequence]) -> tuple[float, int, int, int]:
-        batch = collate_bits(group).to(device)
-        logits = model(batch.inputs, batch.lengths, rows=rows).double()
-        targets = batch.targets.double()
-        mask = batch.predicted
-        nats = functional.binary_cross_entropy(
-            logits[mask].sigmoid(), targets[mask], reduction="sum"
-        )
-        wrong = (((logits > 0) != (targets > 0.5)) & mask[..., None]).sum((1, 2))
-        return (
-            float(nats),
-            int(wrong.sum()),
-            int((wrong == 0).sum()),
-            targets[mask].numel(),
-        )
-
-    results = compute_batches(measure, groups)
-    nats, wrong, exact, count = map(sum, zip(*results, strict=True))
-    return {
-        "bits-per-sequence": nats / math.log(2) / len(sequences),
-        "wrong-bits": 100 * wrong / count,
-        "exact-match": 100 * exact / len(sequences),
+    lengths = {
+        "inputs": Lengths.of(sizes),
+        "target": Lengths.of([len(sequence.target) for sequence in splits.train]),
     }
+    return setup_task(
+        AlgorithmicRun.build(config),
+        objective,
+        splits,
+        digest_bytes(
+            sequence.inputs.tobytes() + sequence.target.tobytes()
+            for sequence in (*splits.train, *splits.valid)
+        ),
+        DataSummary(
+            unit="sequences",
+            rows=describe_rows(config.data, splits),
+            lengths=lengths,
+        ),
+    )
 
 
-class AlgorithmicRun(Run[str, TextPrediction]):
+class AlgorithmicRun(LineRun):
     """A trained Turing machine: `load(folder).predict(texts)`.
 
-    An example is a text as `BitSequences.read` reads it: vectors of bits separated by
+    An example is a line as the data section parses it: vectors of bits separated by
     spaces to copy, with `x3` behind them to repeat three times, or items with commas
     inside, `?` and one of them.
     """
 
     config: Algorithmic
     model: TuringMachine
-    supports = {
-        "predict": frozenset(),
-        "evaluate": frozenset(),
-        "attribute": frozenset(),
-    }
+    key = "bits"
 
-    def __init__(self, config: Algorithmic, model: TuringMachine) -> None:
-        self.config = config
-        self.model = model
-
-    @classmethod
-    def open(cls, run: RunDirectory, config: Algorithmic) -> "AlgorithmicRun":
-        """Return the run in a folder, its model with initial weights."""
+    @staticmethod
+    def build(config: Algorithmic) -> TuringMachine:
         data = config.data
-        model = TuringMachine(data.input_width, data.output_width, config.model)
-        return cls(config, model)
+        inputs = data.width + data.marks
+        return TuringMachine(inputs, data.width + data.end_marks, config.model)
 
-    def parse(self, line: str, place: str = "text 1") -> str:
-        self._read(line, place)
-        return line
-
-    def record(self, example: str) -> dict[str, Any]:
-        return {"bits": example}
-
+    @torch.no_grad()
     def compute_metrics(
-        self, examples: Sequence[BitSequence], options: EvaluationOptions
+        self,
+        examples: Sequence[BitSequence],
+        options: EvaluationOptions,
+        rows: int | None = None,
     ) -> dict[str, float]:
-        return compute_metrics(self.model, examples)
+        """Return the metrics on a tape of `rows` rows, by default the model's own.
 
-    def _predict(
-        self, examples: Sequence[str], options: PredictOptions
-    ) -> list[TextPrediction]:
-        """Return the likelier bits, with the probability of each bit that it is 1."""
+        Returns:
+            bits-per-sequence: Mean cross-entropy of a target in bits (figure 3).
+            wrong-bits: Share of wrong bits, in percent.
+            exact-match: Share of outputs that equal their target, in percent.
+        """
+        ordered = sorted(examples, key=len)
+
+        def measure(first: int) -> tuple[float, int, int, int]:
+            group = ordered[first : first + BATCH_ROWS]
+            batch = collate_bits(group).to(self.device)
+            logits = self.model(batch.inputs, batch.lengths, rows=rows).double()
+            logits = logits[batch.predicted]
+            targets = batch.targets.double()
+            nats = functional.binary_cross_entropy(
+                logits.sigmoid(), targets, reduction="sum"
+            )
+            wrong = (logits > 0) != (targets > 0.5)
+            inexact = batch.predicted.nonzero()[wrong.any(-1), 0].unique()
+            exact = len(group) - len(inexact)
+            return float(nats), int(wrong.sum()), exact, targets.numel()
+
+        results = compute_batches(measure, range(0, len(ordered), BATCH_ROWS))
+        nats, wrong, exact, count = map(sum, zip(*results, strict=True))
+        return {
+            "bits-per-sequence": nats / math.log(2) / len(ordered),
+            "wrong-bits": 100 * wrong / count,
+            "exact-match": 100 * exact / len(ordered),
+        }
+
+    def predict_examples(self, examples: Sequence[BitSequence]) -> list[TextPrediction]:
+        """Return the likelier bits, with the probability of each bit that it is 1.
+
+        The tape has a row for each step or more.
+        """
         predictions = []
-        for number, text in enumerate(examples, 1):
-            sequence = self._read(text, f"text {number}")
-            outputs = self._run(sequence)[-len(sequence.target) :]
-            bits = ["".join(map(str, row)) for row in (outputs > 0.5).astype(int)]
-            values = {"probabilities": outputs.tolist()}
-            predictions.append(TextPrediction(" ".join(bits), values))
+        for sequence in examples:
+            inputs = torch.from_numpy(sequence.inputs)[None].to(self.device)
+            rows = max(self.config.model.rows, len(sequence))
+            logits = self.model(inputs, rows=rows)[0, -len(sequence.target) :]
+            outputs = logits.double().sigmoid().tolist()
+            bits = ["".join(str(int(bit > 0.5)) for bit in row) for row in outputs]
+            predictions.append(
+                TextPrediction(" ".join(bits), {"probabilities": outputs})
+            )
         return predictions
 
     @torch.no_grad()
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
-        (prediction,) = self.predict([example])
-        sequence = self._read(example, "text 1")
+        sequence = self.read_line(example, "text 1")
         with record(self.model, only="heads") as maps:
-            outputs = self._run(sequence)
-        outputs[: -len(sequence.target)] = np.nan
+            (prediction,) = self.predict_examples([sequence])
+        probabilities = np.array(prediction.values["probabilities"])
+        before = len(sequence) - len(probabilities)
+        outputs = np.pad(probabilities, ((before, 0), (0, 0)), constant_values=np.nan)
         weights = maps["heads"][0].double().cpu().numpy()
         reads = self.config.model.reads
         use = TapeUse(sequence.inputs, outputs, weights[:reads], weights[reads:])
@@ -531,15 +434,3 @@ class AlgorithmicRun(Run[str, TextPrediction]):
             options,
             draw=lambda title: tape(use, title=title),
         )
-
-    def _read(self, text: str, place: str) -> BitSequence:
-        try:
-            return self.config.data.read(text)
-        except InputError as error:
-            raise InputError(f"{place}: {error}") from None
-
-    def _run(self, sequence: BitSequence) -> Float[np.ndarray, "position output_width"]:
-        """Return the probability of each bit, on a tape with a row for each step or more."""
-        inputs = collate_bits([sequence]).inputs.to(self.device)
-        logits = self.model(inputs, rows=max(self.config.model.rows, len(sequence)))
-        return logits[0].double().sigmoid().cpu().numpy()

@@ -20,21 +20,23 @@ from regard.maps.alignment import (
 from regard.maps.heads import GreatestWeights, HeadMaps
 from regard.maps.lookups import Lookups
 from regard.maps.reductions import mean_entropies
+from regard.pictures.canvas import choose_scale_end, round_up
 from regard.pictures.heatmap import SIDES, heatmap
 from regard.pictures.page import View
 from regard.pictures.shaded_text import draw_document, draw_shaded_text
-from regard.pictures.style import choose_scale_end, round_up
 from regard.pictures.text import show_invisible
 from regard.pictures.views import (
+    AVERAGED,
     PAGE_REMEDY,
     PART_REMEDY,
-    VIEWS,
     check_size,
-    draw_head_entropies,
+    draw_entropies,
+    draw_heads,
+    select_heads,
 )
 from regard.pictures.write import PAGE, write_figure, write_view
-from regard.tasks.options import AttributionOptions, FigureOptions, ViewName, options_of
-from regard.tasks.prediction import LONGEST, Prediction, SearchedPrediction
+from regard.tasks.options import AttributionOptions, FigureOptions, options_of
+from regard.tasks.prediction import LONGEST, GeneratedText, Prediction
 from regard.text import Tokenizer
 
 if TYPE_CHECKING:
@@ -185,23 +187,34 @@ class Attribution:
             return self._default_figure()
         name = options.view or "matrix"
         options.check()
+        if not self.has_heads:
+            raise InputError(
+                f"the view {name} draws layers of heads, which the model of this run does "
+                "not have; leave out the view (--view) for the run's own picture"
+            )
+        heads = HeadMaps.of(self.lookups[0])
+        chosen = self.options.maps
         if name == "entropy":
-            return self._entropy_figure()
-        view = VIEWS[name]
-        maps = view.select(self._heads(name), self.options.maps)
+            if chosen is not None:
+                raise InputError(
+                    "a map is chosen, but the view entropy shows every head; choose no map"
+                )
+            return self._make_title(), draw_entropies(heads)
+        maps = select_heads(heads, name, chosen)
         maps = maps.between_words() if options.words else maps
         places = (
             options.select_positions("source", len(maps.source.pieces)),
             options.select_positions("target", len(maps.target.pieces)),
         )
-        part = view.part(
+        title = self._make_title(self.mean_of_heads if name in AVERAGED else "")
+        return draw_heads(
             maps,
+            name,
             places,
-            title=self._make_title(self.mean_of_heads if view.averaged else ""),
-            scale=options.scale,
-            threshold=options.threshold,
+            title,
+            options.scale,
+            options.threshold,
         )
-        return part.title, view.draw(part)
 
     def _default_figure(self) -> "tuple[str, Figure]":
         """Return the run's own figure; of an alignment, the matrix.
@@ -232,39 +245,22 @@ class Attribution:
             weights, title=title, vmax=end, gaps=gaps, sides=self.sides
         )
 
-    def _entropy_figure(self) -> "tuple[str, Figure]":
-        if self.options.maps is not None:
-            raise InputError(
-                "a map is chosen, but the view entropy shows every head; choose no map"
-            )
-        return self._make_title(), draw_head_entropies(self._heads("entropy"))
-
-    def _heads(self, view: ViewName) -> HeadMaps:
-        if not self.has_heads:
-            raise InputError(
-                f"the view {view} draws layers of heads, which the model of this run does "
-                "not have; leave out the view (--view) for the run's own picture"
-            )
-        return HeadMaps.of(self.lookups[0])
-
     def _make_title(self, detail: str = "") -> str:
         """Return the title of a picture with a line on what it shows.
 
         The line has the chosen role and the chosen kind, or `detail` without a choice.
         Several kinds are not named.
         """
+        kinds = self.options.list_kinds()
+        if self.options.kinds:
+            detail = KIND_NAMES[kinds[0]] if len(kinds) == 1 else ""
         role = self.options.role
-        kinds = self.options.kinds
-        result = self.prediction
-        if kinds:
-            chosen = self.options.list_kinds()
-            detail = KIND_NAMES[chosen[0]] if len(chosen) == 1 else ""
         line = ", ".join(filter(None, [ROLES[role] if role else "", detail]))
         lines = [show_invisible(shorten_title(self.title)) or "(empty)", line]
-        if isinstance(result, SearchedPrediction):
-            if not result.finished:
+        if isinstance(self.prediction, GeneratedText):
+            if not self.prediction.finished:
                 lines.append("the output reached the length limit unfinished")
-            elif not result.text.strip():
+            elif not self.prediction.text.strip():
                 lines.append("the output is empty")
         return "\n".join(filter(None, lines))
 
@@ -277,9 +273,9 @@ def compare_attributions(
     """Return a page that compares two attributions; `names` distinguish their lookups."""
     lookups = []
     for attribution, name in zip(attributions, names, strict=True):
-        several = len(attribution.lookups) > 1
         for lookup in attribution.lookups:
-            label = f"{name}: {lookup.name}" if several else name
+            is_one = len(attribution.lookups) == 1
+            label = name if is_one else f"{name}: {lookup.name}"
             lookups.append(replace(lookup, name=label))
     return View(
         *lookups,
@@ -307,50 +303,51 @@ def shade_text(
         offsets = tokenizer.offsets(text)
         count = min(len(amount), len(offsets))
         words = parts_of(text, offsets[:count])
-        parts.append(add_ellipses(words, after=count < len(offsets)))
+        parts.append(surround(words, after=[ELLIPSIS] * (count < len(offsets))))
         rows.append(amount[:count])
     return shade_parts(parts, rows, name)
 
 
-def add_ellipses(parts: Parts, *, before: bool = False, after: bool = False) -> Parts:
-    """Return the parts of a text with an ellipsis where there is more text."""
-    first = (ELLIPSIS,) * before
-    last = (ELLIPSIS,) * after
-    indices = tuple(index + before for index in parts.indices)
-    glued = (False,) * before + parts.glued + (False,) * after
-    return Parts(first + parts.labels + last, indices, glued)
+def surround(
+    parts: Parts, before: Sequence[str] = (), after: Sequence[str] = ()
+) -> Parts:
+    """Return the parts of a text between further labels without tokens."""
+    indices = tuple(index + len(before) for index in parts.indices)
+    glued = (False,) * len(before) + parts.glued + (False,) * len(after)
+    return Parts((*before, *parts.labels, *after), indices, glued)
 
 
 def shade_parts(
-    texts: Sequence[Parts], amounts: Sequence[Amounts], name: str
+    texts: Sequence[Parts],
+    amounts: Sequence[Amounts],
+    name: str,
+    framed: Sequence[int] = (),
 ) -> TextWeights:
     """Shade the parts of texts by the amounts of their tokens.
 
     A part has the mean of its tokens, since a sum would grow with its length, divided
     by the sum of all magnitudes.
+
+    Args:
+        texts: The parts of each text.
+        amounts: Amounts of the tokens of each text.
+        name: What is explained.
+        framed: The tokens of the last text whose parts are framed.
     """
+    first = sum(len(parts.labels) for parts in texts[:-1])
     total = sum(float(np.abs(row).sum()) for row in amounts) or 1.0
     means = [np.zeros(0)]
-    labels: list[str] = []
-    numbers: list[int] = []
-    glued: list[bool] = []
-    has_means = False
-    for number, (parts, row) in enumerate(zip(texts, amounts, strict=True)):
+    for parts, row in zip(texts, amounts, strict=True):
         count = len(parts.labels)
         indices = np.array(parts.indices, np.int64)
         sizes = np.bincount(indices, minlength=count)
-        sums = np.bincount(indices, row, count)
-        means.append(sums / np.maximum(sizes, 1))
-        labels += parts.labels
-        numbers += [number] * count
-        glued += parts.glued
-        if len(indices) > len(set(parts.indices)):
-            has_means = True
+        means.append(np.bincount(indices, row, count) / np.maximum(sizes, 1))
     return TextWeights(
-        tuple(labels),
+        tuple(label for parts in texts for label in parts.labels),
         np.concatenate(means) / total,
         name,
-        tuple(numbers),
-        tuple(glued),
-        has_means,
+        tuple(number for number, parts in enumerate(texts) for _ in parts.labels),
+        tuple(glued for parts in texts for glued in parts.glued),
+        any(len(parts.indices) > len(set(parts.indices)) for parts in texts),
+        frozenset(first + texts[-1].indices[token] for token in framed),
     )

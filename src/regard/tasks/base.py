@@ -5,8 +5,8 @@ prediction, its metrics and its picture. `pointer.py` is the shortest complete e
 
 How to write a task with the parts of this module and of `run.py`:
 
-* The objective is a `TokenBatchObjective`: pass the examples and their lengths, implement
-  `collate` and `loss`, and validate through the run (`Run.compute_metrics`).
+* The objective is a `TokenBatchObjective`: pass the examples, their lengths and what opens
+  a run, whose `compute_metrics` validates, and implement `collate` and `loss`.
 * `setup` returns `setup_task(...)`: the counts of the sets, the digest of the data and the
   line for the log are computed there.
 * The run implements `compute_metrics(examples, options)` in place of `_evaluate`. The
@@ -14,19 +14,30 @@ How to write a task with the parts of this module and of `run.py`:
   and `evaluate`, so tasks call neither `guarded` nor `torch.no_grad` there, and write
   `self.device` for the device of the model.
 * A run whose model writes texts is a `GeneratingRun` (`generating.py`).
-* A run of texts with one tokenizer is a `TextRun`: implement `build`.
+* A run with one tokenizer is a `TokenizerRun` and one of plain texts a `TextRun`, one
+  without tokenizers a `ModelRun`, and one of generated data, with a line for each example,
+  a `LineRun`: implement `build`.
 * A run that attributes within one text calls `attribute_tokens`.
 * A prediction of a written text is a `GeneratedText`.
 """
 
 import hashlib
+import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    TypeVar,
+)
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -40,12 +51,12 @@ from regard.data.batches import (
     require_room,
     token_batches,
 )
-from regard.data.cache import cache_value
+from regard.data.cache import CachedSet, cache_value
 from regard.data.records import Records
 from regard.data.splits import Splits
 from regard.data.texts import with_column
 from regard.decoding.constraints import DecodingConstraints
-from regard.errors import InputError
+from regard.errors import InputError, quote
 from regard.maps.alignment import Alignment
 from regard.maps.heads import Side
 from regard.maps.lookups import Lookups, with_maps
@@ -53,17 +64,140 @@ from regard.storage.run_folder import RunDirectory
 from regard.tasks.options import (
     AttributionOptions,
     EvaluationOptions,
+    PredictOptions,
+    Verb,
 )
-from regard.tasks.prediction import (
-    Prediction,
-)
+from regard.tasks.prediction import Prediction, TextPrediction
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.summary import DataSummary
-from regard.tasks.tokenizers import TOKENIZER
-from regard.text import Tokenizer
+from regard.text import Tokenizer, TokenizerSettings
 from regard.training.devices import count_parameters
 from regard.training.objectives import Carried, Loss, Objective
 from regard.work import compute_batches
+
+TOKENIZER = "tokenizer.json"
+SOURCE, TARGET = "source.tokenizer.json", "target.tokenizer.json"
+SAMPLE = 1_000_000
+"""Largest number of examples on disk that a tokenizer is trained on."""
+log = logging.getLogger("regard")
+
+
+def load_or_train(
+    run: RunDirectory,
+    settings: TokenizerSettings,
+    examples: Any,
+    read: Callable[[Any], Iterable[str]] = lambda texts: texts,
+) -> Tokenizer:
+    """Return the run's tokenizer if it has one, or else train one.
+
+    Args:
+        run: The folder of the run.
+        settings: The settings of a tokenizer.
+        examples: The examples to train on, or their texts.
+        read: Returns the texts of some examples.
+
+    Raises:
+        InputError: The tokenizer is damaged, or all texts are blank.
+    """
+    if run.has(TOKENIZER):
+        return Tokenizer.load(run.file(TOKENIZER))
+    return train_on_examples(examples, settings, "texts", read)
+
+
+def train_on_examples(
+    examples: Any,
+    settings: TokenizerSettings,
+    name: str,
+    read: Callable[[Any], Iterable[str]],
+) -> Tokenizer:
+    """Train a tokenizer on the texts of examples; for a set on disk once.
+
+    Args:
+        examples: The examples. Of a large set on disk `SAMPLE` evenly spaced ones.
+        settings: The settings of the tokenizer.
+        name: What to call the texts in the cache.
+        read: Returns the texts of some examples.
+
+    Raises:
+        InputError: All texts are blank.
+    """
+    if not isinstance(examples, CachedSet):
+        return Tokenizer.train(settings, read(examples))
+    key = f"{name} {settings}"
+    sample = examples
+    count = len(examples)
+    if count > SAMPLE:
+        key += f" {SAMPLE}"
+        rows = np.linspace(0, count - 1, SAMPLE).astype(np.int64)
+        sample = examples.select(rows, "sample")
+        log.info(
+            "tokenizer: trained on %s of %s examples, evenly spaced", SAMPLE, count
+        )
+    content = cache_value(
+        examples, key, lambda: Tokenizer.train(settings, read(sample)).content.decode()
+    )
+    return Tokenizer.of_content(content.encode(), str(examples.folder))
+
+
+def check_mask(tokenizer: Tokenizer) -> None:
+    """Raise InputError for a vocabulary without an entry for blanks."""
+    if tokenizer.special.mask is None:
+        raise InputError(
+            f"tokenizer.kind is {tokenizer.settings.kind}, whose vocabulary has no entry "
+            "for blanks; use wordpiece or wordpiece-uncased"
+        )
+
+
+Columns = Mapping[str, str | int]
+
+
+def input_columns(run: Run[Any, Any]) -> dict[str, str | int]:
+    """Return the column of each of a run's inputs.
+
+    That of the data which it was trained on, or one of the input's name. An optional
+    input without a column there has none.
+    """
+    columns = dict(getattr(run.config.data, "columns", {}))
+    if len(run.inputs) == 1 and "source" in columns:
+        columns[next(iter(run.inputs))] = columns["source"]
+    return {
+        key: columns.get(key, key)
+        for key, kind in run.inputs.items()
+        if key in columns or kind != str | None
+    }
+
+
+def row_example(
+    run: Run[Any, Any], content: str | Mapping[str, Any], place: str
+) -> Any:
+    """Return the example of a row: of a line, or of values by the keys of the inputs.
+
+    A text in place of a file's bytes is its path, an array is an image.
+
+    Raises:
+        InputError: The row is no example; the error has the place.
+    """
+    if isinstance(content, str):
+        return run.parse(content, place)
+    values = {key: content.get(key) for key in run.inputs}
+    for key, kind in run.inputs.items():
+        value = values[key]
+        if isinstance(value, np.ndarray):
+            return value
+        if run.inputs == {key: bytes} and isinstance(value, str):
+            return run.parse(value, place)
+        if kind in (str, bytes) and not isinstance(value, kind):
+            expected = "text" if kind is str else "the path of a file, or its bytes"
+            raise InputError(
+                f"{place}: {key!r} is {type(value).__name__}, expected {expected}"
+            )
+    if not {*run.inputs.values()} <= {str, bytes, str | None}:
+        return run.parse(json.dumps(values), place)
+    try:
+        return run.example(values)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+
 
 if TYPE_CHECKING:
     from regard.attention.memory import Memory
@@ -76,6 +210,7 @@ E = TypeVar("E")
 P = TypeVar("P", bound=Prediction)
 S = TypeVar("S")
 B = TypeVar("B", bound=Batch)
+R = TypeVar("R", bound="TokenizerRun[Any, Any]")
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,17 +223,12 @@ class TextBatch(Batch):
     size: int
     """The number of tokens, without padding."""
 
-    def to(self, device: torch.device | str) -> "TextBatch":
-        inputs = [value.to(device, non_blocking=True) for value in self.inputs]
-        targets = self.targets.to(device, non_blocking=True)
-        return TextBatch(tuple(inputs), targets, self.size)
-
 
 class TokenBatchObjective(ABC, Generic[E, B]):
     """An objective whose batches have room for `training.batch_tokens` tokens.
 
     Attributes:
-        train: Training examples. Each has a `place`, its `file:line`.
+        train: Training examples, if possible each with a `place`, its `file:line`.
         valid: Validation examples.
         settings: The `training:` section.
         lengths: Tokens of both sides of each example in a batch.
@@ -116,7 +246,7 @@ class TokenBatchObjective(ABC, Generic[E, B]):
         lengths: Sequence[Lengths] | Sides,
         unit: str,
         *,
-        strict: bool = False,
+        run: "Callable[[nn.Module], Run[Any, Any]] | None" = None,
     ) -> None:
         """Measure the batches.
 
@@ -126,27 +256,23 @@ class TokenBatchObjective(ABC, Generic[E, B]):
             settings: The `training:` section.
             lengths: Tokens of both sides of each training example.
             unit: What to call the examples in messages, in the plural.
-            strict: Whether to refuse an example longer than a batch at once, with its
-                `file:line`.
+            run: Opens a run around a model, whose `compute_metrics` validates.
 
         Raises:
             InputError: There are no examples, or one is longer than a batch.
         """
+        self.open_run = run
         self.train = train
         self.valid = valid
         self.settings = settings
         self.lengths = lengths
-        if strict:
-            name = unit.removesuffix("s")
-            require_room(lengths, settings.batch_tokens, self.place, name)
-        self.batch_tokens = batch_size(
-            lengths, settings.batch_tokens, f"training {unit}"
-        )
+        room = settings.batch_tokens
+        require_room(lengths, room, self.place, unit.removesuffix("s"))
+        self.batch_tokens = batch_size(lengths, room, f"training {unit}")
 
     def place(self, index: int) -> str:
         """Return the `file:line` of a training example, for messages."""
-        example: Any = self.train[index]
-        return example.place
+        return getattr(self.train[index], "place", f"example {index + 1}")
 
     def batches(self, epoch: int) -> Sequence[list[int]]:
         """Return the batches of an epoch as lists of indices."""
@@ -168,9 +294,44 @@ class TokenBatchObjective(ABC, Generic[E, B]):
     ) -> Loss:
         """Return the summed loss of a batch."""
 
-    @abstractmethod
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return the metrics on the validation examples."""
+        """Return the metrics of the run on the validation examples, decoded greedily."""
+        assert self.open_run is not None, "give a run, or implement `validate`"
+        run = self.open_run(model)
+        return run.compute_metrics(self.valid, EvaluationOptions(beam=1))
+
+
+class TextsObjective(ABC, Generic[B]):
+    """An objective of texts that cut and batch themselves, as `MaskedTexts` do."""
+
+    metric: str
+    higher_is_better: bool
+    measure: Callable[[Any, Any, int], dict[str, float]]
+    """Returns the metrics of a model on texts, in batches of so many tokens."""
+
+    def __init__(self, train: Any, valid: Any, settings: "Training") -> None:
+        self.train = train
+        self.valid = valid
+        self.settings = settings
+
+    def batches(self, epoch: int) -> Sequence[list[int]]:
+        """Return the batches of an epoch as lists of indices."""
+        settings = self.settings
+        return self.train.batches(settings.batch_tokens, settings.seed, epoch)
+
+    def batch(self, epoch: int, indices: list[int]) -> B:
+        """Return the batch of some training texts."""
+        return self.train.batch(epoch, indices)
+
+    @abstractmethod
+    def loss(
+        self, model: Any, batch: B, update: int, carried: Carried | None = None
+    ) -> Loss:
+        """Return the summed loss of a batch."""
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Return the metrics on the validation texts."""
+        return self.measure(model, self.valid, self.settings.batch_tokens)
 
 
 @dataclass(frozen=True)
@@ -231,7 +392,14 @@ def setup_task(
     ]
     fields.setdefault("tests", splits.test)
     summary = "; ".join(parts)
-    return Setup(model, objective, data_digest, summary, data=data, **fields)
+    return Setup(
+        model,
+        objective,
+        data_digest,
+        summary,
+        data=data,
+        **fields,
+    )
 
 
 def check_beam(beam: int, size: int, vocabulary: str) -> None:
@@ -249,6 +417,11 @@ def digest(parts: Iterable[str]) -> str:
     for part in parts:
         checksum.update(part.encode(errors="surrogatepass"))
     return checksum.hexdigest()
+
+
+def digest_bytes(contents: Iterable[bytes]) -> str:
+    """Return the digest of examples that are arrays, from the bytes of each."""
+    return digest(hashlib.sha256(content).hexdigest() + "\n" for content in contents)
 
 
 def digest_splits(splits: Splits[E], line: Callable[[E], str]) -> str:
@@ -297,44 +470,136 @@ def search_batches(
     return [hypotheses for batch in batches for hypotheses in batch]
 
 
-class TextRun(Run[str, P], Generic[P]):
-    """A run whose examples are texts, with one tokenizer.
+class ModelRun(Run[E, P], Generic[E, P]):
+    """A run without tokenizers and options. A task implements `build`."""
 
-    A task implements `build`.
+    supports: Mapping[Verb, frozenset[str]] = {
+        "predict": frozenset(),
+        "evaluate": frozenset(),
+        "attribute": frozenset(),
+    }
+
+    def __init__(self, config: Any, model: nn.Module) -> None:
+        self.config = config
+        self.model = model
+
+    @staticmethod
+    @abstractmethod
+    def build(config: Any) -> nn.Module:
+        """Return the model of a run file with initial weights."""
+
+    @classmethod
+    def open(cls, run: RunDirectory, config: Any) -> Any:
+        """Open the run in a folder, its model with initial weights."""
+        return cls(config, cls.build(config))
+
+
+class LineRun(ModelRun[str, TextPrediction]):
+    """A run of generated data, whose examples are lines.
+
+    The `data:` section's `parse` returns the example of a line and raises ValueError for
+    other lines than its `form` describes.
+
+    Attributes:
+        key: What an example is called in JSON.
     """
 
-    tokenizer: Tokenizer
+    key: ClassVar[str]
 
-    def __init__(self, config: Any, model: nn.Module, tokenizer: Tokenizer) -> None:
+    def parse(self, line: str, place: str = "text 1") -> str:
+        self.read_line(line, place)
+        return line
+
+    def read_line(self, line: str, place: str) -> Any:
+        """Return the example that a line describes. Raises InputError for none."""
+        data = self.config.data
+        try:
+            return data.parse(line)
+        except ValueError as error:
+            message = f"{place}: {quote(line)}; expected {data.form}"
+            raise InputError(message) from error
+
+    def record(self, example: str) -> dict[str, Any]:
+        return {self.key: example}
+
+    def _predict(
+        self, examples: Sequence[str], options: PredictOptions
+    ) -> list[TextPrediction]:
+        return self.predict_examples(
+            [
+                self.read_line(line, f"text {number}")
+                for number, line in enumerate(examples, 1)
+            ]
+        )
+
+    @abstractmethod
+    def predict_examples(self, examples: Sequence[Any], /) -> list[TextPrediction]:
+        """Return the predictions for examples of `read_line`."""
+
+
+@torch.no_grad()
+def compute_outputs(
+    model: nn.Module,
+    collate: Callable[[Sequence[E]], TextBatch],
+    groups: Iterable[Sequence[E]],
+) -> list[Tensor]:
+    """Return the outputs of a model for groups of examples, a batch each, on the CPU."""
+    device = next(model.parameters()).device
+
+    def compute(group: Sequence[E]) -> Tensor:
+        return model(*collate(group).to(device).inputs).cpu()
+
+    return compute_batches(compute, groups)
+
+
+def group_evenly(examples: Sequence[E], rows: int) -> list[Sequence[E]]:
+    """Return consecutive examples in groups of so many."""
+    return [examples[first : first + rows] for first in range(0, len(examples), rows)]
+
+
+class TokenizerRun(Run[E, P], Generic[E, P]):
+    """A run with one tokenizer. A task gives `build`, or another `open`."""
+
+    tokenizer: Tokenizer
+    build: ClassVar[Callable[[Any, Tokenizer], nn.Module]]
+    """Returns the model of a run file with initial weights."""
+
+    def __init__(self, config: Any, model: Any, tokenizer: Tokenizer) -> None:
         self.config = config
         self.model = model
         self.tokenizer = tokenizer
 
-    @staticmethod
-    @abstractmethod
-    def build(config: Any, tokenizer: Tokenizer) -> nn.Module:
-        """Return the model of a run file with initial weights."""
-
     @classmethod
-    def open(cls: "type[R]", run: RunDirectory, config: Any) -> "R":
+    def open(cls: type[R], run: RunDirectory, config: Any) -> R:
         """Open the run in a folder, its model with initial weights."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, cls.build(config, tokenizer), tokenizer)
 
+
+class ReadingRun(TokenizerRun[E, P], Generic[E, P]):
+    """A run that predicts something about texts: their tags, spans or labels."""
+
+    supports: Mapping[Verb, frozenset[str]] = {
+        "predict": frozenset(),
+        "evaluate": frozenset({"files", "columns", "skip_bad"}),
+        "attribute": frozenset({"kinds", "maps"}),
+    }
+
+    def warnings(self, example: E) -> list[str]:
+        return text_warnings(self.tokenizer, self.record(example))
+
+
+class TextRun(TokenizerRun[str, P], Generic[P]):
+    """A run whose examples are texts, with one tokenizer."""
+
     def warnings(self, text: str) -> list[str]:
         return text_warnings(self.tokenizer, {"text": text})
-
-    def parse(self, line: str, place: str = "text 1") -> str:
-        return line
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
     ) -> list[Any]:
         data = with_column(self.config.data, options.columns)
         return [example for file in files for example in data.read(str(file))]
-
-
-R = TypeVar("R", bound=TextRun[Any])
 
 
 Explanation = tuple[Sequence[str], Callable[[], Tensor]]
@@ -370,11 +635,25 @@ def attribute_tokens(
     for kind in options.list_kinds():
         if kind == "gradient":
             targets, scores = explain()
-            gradient = attribute_gradient(model, side.pieces, targets, scores, maps)
+            gradient = attribute_gradient(
+                model,
+                side.pieces,
+                targets,
+                scores,
+                maps,
+            )
             results.append((to_single_map(gradient, kind), gradient))
         else:
             names = model.self_attention
             results.append(
-                attribute_text(model, names, side, call, maps, kind=kind, before=before)
+                attribute_text(
+                    model,
+                    names,
+                    side,
+                    call,
+                    maps,
+                    kind=kind,
+                    before=before,
+                )
             )
     return with_maps(*(lookups for lookups, _ in results)), results[0][1]

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.data.batches import (
     SpelledBatch,
     SpelledTexts,
     spell_vocabulary,
     stack_words,
-    token_batches,
     words_of,
 )
 from regard.data.texts import RunningText
@@ -21,19 +19,25 @@ from regard.errors import InputError
 from regard.metrics import perplexity
 from regard.models.elmo import Elmo, ElmoConfig, ElmoEmbedding, word_states
 from regard.models.language_model import check_smoothing
+from regard.models.sizes import Size
 from regard.nonfinite import check_output
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.base import Setup, TextRun, digest_splits, setup_task
+from regard.tasks.base import (
+    TOKENIZER,
+    Setup,
+    TextRun,
+    TextsObjective,
+    digest_splits,
+    load_or_train,
+    setup_task,
+)
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.prediction import Prediction
-from regard.tasks.run import refuse_one
+from regard.tasks.run import LazyTask, refuse_one, refuse_teacher_forcing
 from regard.tasks.summary import summarize_text
-from regard.tasks.task import LazyTask, refuse_teacher_forcing
-from regard.tasks.tokenizers import TOKENIZER, load_or_train
 from regard.text import Tokenizer, TokenizerSettings
-from regard.text.kinds import WHOLE_WORDS
-from regard.text.special import IGNORED
+from regard.text.kinds import IGNORED, WHOLE_WORDS
 from regard.text.words import spell
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
@@ -57,7 +61,7 @@ class BidirectionalLanguageModelling:
     tokenizer: TokenizerSettings
     """It defines the words and the vocabulary of the output; the input is characters."""
     model: ElmoConfig
-    window: Annotated[int, Field(ge=1)] = 100
+    window: Size = 100
     """Words of a part; training cuts longer texts into parts, each read by itself."""
     training: Training = field(default_factory=Training)
 
@@ -79,43 +83,6 @@ class BidirectionalLanguageModelling:
 Losses = tuple[Float[Tensor, ""], Float[Tensor, "batch position"]]
 
 
-class BidirectionalObjective:
-    """Maximum likelihood of each word given the words before it, and those behind it."""
-
-    metric = "perplexity"
-    higher_is_better = False
-
-    def __init__(self, train: SpelledTexts, valid: SpelledTexts, settings: Training):
-        self.train = train
-        self.valid = valid
-        self.settings = settings
-
-    def batches(self, epoch: int) -> Sequence[list[int]]:
-        tokens = self.settings.batch_tokens
-        seed = self.settings.seed
-        return token_batches(self.train.sides, tokens, seed, epoch)
-
-    def batch(self, epoch: int, indices: list[int]) -> SpelledBatch:
-        return self.train.batch(indices)
-
-    def loss(
-        self,
-        model: nn.Module,
-        batch: SpelledBatch,
-        update: int,
-        carried: Carried | None = None,
-    ) -> Loss:
-        assert isinstance(model, Elmo)
-        smoothing = self.settings.label_smoothing
-        (forward, _), (backward, _) = compute_losses(model, batch, smoothing)
-        words = count_words(batch)
-        return Loss(forward + backward, 2 * words, read=words)
-
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, Elmo)
-        return compute_metrics(model, self.valid, self.settings.batch_tokens)
-
-
 def compute_losses(
     model: Elmo, batch: SpelledBatch, smoothing: float = 0.0
 ) -> tuple[Losses, Losses]:
@@ -123,8 +90,7 @@ def compute_losses(
     assert model.output is not None
     ahead, back = model.features(batch.characters, batch.lengths)
     after = batch.tokens[:, 1:]
-    before = batch.tokens[:, :-1]
-    before = before.where(after != IGNORED, IGNORED)
+    before = batch.tokens[:, :-1].where(after != IGNORED, IGNORED)
     return (
         model.output.loss(ahead, after, smoothing),
         model.output.loss(back, before, smoothing),
@@ -148,18 +114,37 @@ def compute_metrics(model: Elmo, texts: SpelledTexts, tokens: int) -> dict[str, 
     device = next(model.parameters()).device
 
     def measure(examples: list[int]) -> tuple[int, float, float]:
-        batch = texts.batch(examples).to(device)
+        batch = texts.batch(0, examples).to(device)
         (ahead, _), (back, _) = compute_losses(model, batch)
         return count_words(batch), float(ahead), float(back)
 
-    batches = token_batches(texts.sides, tokens, 0, 0)
-    results = compute_batches(measure, batches)
+    results = compute_batches(measure, texts.batches(tokens, 0, 0))
     count, forward, backward = map(sum, zip(*results, strict=True))
     return {
         "perplexity": perplexity((forward + backward) / (2 * count)),
         "forward-perplexity": perplexity(forward / count),
         "backward-perplexity": perplexity(backward / count),
     }
+
+
+class BidirectionalObjective(TextsObjective[SpelledBatch]):
+    """Maximum likelihood of each word given the words before it, and those behind it."""
+
+    metric = "perplexity"
+    higher_is_better = False
+    measure = staticmethod(compute_metrics)
+
+    def loss(
+        self,
+        model: Any,
+        batch: SpelledBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
+        smoothing = self.settings.label_smoothing
+        (forward, _), (backward, _) = compute_losses(model, batch, smoothing)
+        words = count_words(batch)
+        return Loss(forward + backward, 2 * words, read=words)
 
 
 def setup(

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,8 +17,6 @@ from regard.shapes import Bool, Float
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.prediction import ShortRepr, flat
 
-FEW = 20
-"""The fewest rows whose classes are compared with their number."""
 LISTED = 10
 """Largest number of classes that a message lists."""
 ClassWeights = Literal["balanced"] | None
@@ -36,7 +34,7 @@ class ClassPrediction(ShortRepr):
     @classmethod
     def of(cls, labels: Sequence[str], row: Sequence[float]) -> "ClassPrediction":
         """Return the prediction of a row of probabilities, one for each label."""
-        ranked = dict(sorted(zip(labels, row, strict=True), key=lambda pair: -pair[1]))
+        ranked = rank_labels(labels, row)
         return cls(next(iter(ranked)), ranked)
 
     @property
@@ -56,31 +54,19 @@ class ClassPrediction(ShortRepr):
     def __str__(self) -> str:
         return f"{self.label}, probability {self.probability:.2f}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return dict(vars(self))
 
-
-def check_distinct(classes: Mapping[str, int], path: str | None) -> None:
-    """Raise InputError if most rows have a class of their own, as a column of texts."""
-    rows = sum(classes.values())
-    single = [label for label, count in classes.items() if count == 1]
-    if rows >= FEW and 2 * len(single) > rows:
-        raise InputError(
-            f"{path}: {len(single):,} of {rows:,} training rows have a class of their own, "
-            f"such as {quote(single[0])}; expected a few classes: set data.label to their "
-            "column, or learn numbers by the recipe regression"
-        )
+def rank_labels(labels: Sequence[str], row: Sequence[float]) -> dict[str, float]:
+    """Return the probability of each label, the most likely first."""
+    return dict(sorted(zip(labels, row, strict=True), key=lambda pair: -pair[1]))
 
 
 def count_labels(examples: Sequence[Any]) -> dict[str, int]:
     """Return how often each label occurs; those of a set on disk are counted once."""
-    return cache_value(examples, "labels", lambda: dict(Counter(read_labels(examples))))
 
+    def count() -> dict[str, int]:
+        return dict(Counter(example.label for example in examples))
 
-def read_labels(examples: Sequence[Any]) -> Iterator[str]:
-    """Yield the label of each example."""
-    return (example.label for example in examples)
+    return cache_value(examples, "labels", count)
 
 
 def describe_constant_accuracy(counts: Mapping[str, int]) -> str:
@@ -117,8 +103,10 @@ def order_like_start(start: str | None, labels: list[str]) -> list[str]:
     Raises:
         InputError: The folder is no run.
     """
-    run = None if start is None else RunDirectory.open(Path(start))
-    names: Any = run.read_labels() if run is not None and run.has(LABELS) else []
+    if start is None:
+        return labels
+    run = RunDirectory.open(Path(start))
+    names = [*run.read_labels()] if run.has(LABELS) else []
     return names if sorted(names) == labels else labels
 
 
@@ -129,13 +117,14 @@ def index_classes(labels: Sequence[str], examples: Sequence[Any]) -> list[int]:
         InputError: The model was not trained on a class.
     """
     numbers = {label: number for number, label in enumerate(labels)}
-    classes = [numbers.get(label, -1) for label in read_labels(examples)]
-    if -1 in classes:
-        example = examples[classes.index(-1)]
-        raise InputError(
-            f"{example.place}: label {quote(example.label)} is none of the training "
-            f"set's: {list_labels(labels)}"
-        )
+    classes = []
+    for example in examples:
+        if example.label not in numbers:
+            raise InputError(
+                f"{example.place}: label {quote(example.label)} is none of the training "
+                f"set's: {list_labels(labels)}"
+            )
+        classes.append(numbers[example.label])
     return classes
 
 
@@ -163,11 +152,9 @@ def compute_class_metrics(
 ) -> dict[str, float]:
     """Return accuracy and the mean of the F1 of each class, in percent."""
     predicted = probabilities.argmax(-1)
-    expected = torch.tensor(classes)
-    sides = [
-        one_hot(side, probabilities.shape[-1]) > 0 for side in (predicted, expected)
-    ]
-    metrics = label_metrics(*sides)
+    sides = predicted, torch.tensor(classes)
+    labels = [one_hot(side, probabilities.shape[-1]) > 0 for side in sides]
+    metrics = label_metrics(*labels)
     return {"accuracy": metrics["exact-match"], "macro-f1": metrics["macro-f1"]}
 
 

@@ -11,8 +11,7 @@ from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.base import Setup
 from regard.tasks.options import EvaluationOptions
-from regard.tasks.run import Run
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask, Run
 from regard.training.objectives import Objective
 from regard.training.settings import Training
 
@@ -61,16 +60,18 @@ class CustomRun(Run[Any, Any]):
         self.folder = folder
         self.model = model
         self.objective = objective
+        self.tensors: Mapping[str, Tensor] = {}
+        """The weights, as long as the class of the model is unknown."""
 
     @classmethod
     def open(cls, folder: RunDirectory, config: Custom) -> "CustomRun":
         """Open the run in a folder; `restore` gives its weights to the user's model."""
-        return cls(config, folder, UnknownModel())
+        return cls(config, folder, nn.Module())
 
     def load_weights(
         self, tensors: Mapping[str, Tensor], *, allow_missing: bool = False
     ) -> None:
-        self.model.tensors = dict(tensors)
+        self.tensors = dict(tensors)
 
     def restore(self, model: M, objective: Objective | None = None) -> M:
         """Load the run's weights into the user's own model, in evaluation mode.
@@ -80,12 +81,9 @@ class CustomRun(Run[Any, Any]):
         Raises:
             InputError: The model's parameters have other names or shapes.
         """
-        if isinstance(self.model, UnknownModel):
-            tensors = self.model.tensors
-        else:
-            tensors = self.model.state_dict()
-        load_into(model, tensors)
+        load_into(model, self.tensors or self.model.state_dict())
         self.model = model.eval()
+        self.tensors = {}
         self.objective = objective
         return model
 
@@ -94,7 +92,7 @@ class CustomRun(Run[Any, Any]):
         return line
 
     def _evaluate(self, examples: Any, options: EvaluationOptions) -> dict[str, float]:
-        if self.objective is None or isinstance(self.model, UnknownModel):
+        if self.objective is None:
             raise InputError(
                 f"{self.folder.path}: holds the weights of a {self.config.model.name}, "
                 "not its class; in Python: run.restore(model, objective).evaluate()"
@@ -104,21 +102,6 @@ class CustomRun(Run[Any, Any]):
                 "the objective of a custom run has its own examples; pass none"
             )
         return self.objective.validate(self.model)
-
-
-class UnknownModel(nn.Module):
-    """The weights of a model whose class is unknown, by their names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tensors: dict[str, Tensor] = {}
-
-    def forward(self) -> None:
-        """Raise InputError: there is nothing to call."""
-        raise InputError(
-            "the model's class is not in the run folder; give your own to "
-            "run.restore(model)"
-        )
 
 
 def setup(config: Custom, folder: RunDirectory, processes: int) -> Setup:

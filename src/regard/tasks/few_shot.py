@@ -5,12 +5,12 @@ images of each class. Training samples episodes of a few classes from sets whose
 distinct.
 """
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -27,22 +27,29 @@ from regard.config.file_kinds import Kind
 from regard.data.arrays import arrays
 from regard.data.batches import Batch
 from regard.data.images import Depth, ImageFolders, ImageRows, LabelledImage
-from regard.data.records import Records, parse_object
+from regard.data.records import Records
 from regard.data.rows import BadRecord
-from regard.data.splits import Splits, check_share, choose_groups
-from regard.errors import InputError
-from regard.images import Augmentation, Image, Pixels, Preparation, read_image
+from regard.data.splits import Share, Splits, choose_groups
+from regard.errors import InputError, quote
+from regard.images import Augmentation, Image, Pixels, Preparation
 from regard.maps.lookups import Lookups
-from regard.models.snail import FewShotSnail, SnailConfig
+from regard.models.sizes import Size
+from regard.models.snail import FewShotSnail, SnailConfig, prototype_logits
 from regard.pictures.panels import episode as plot_episode
 from regard.pictures.panels import layer_names
 from regard.shapes import Float, Int
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import Setup, TokenBatchObjective, digest, setup_task
+from regard.tasks.base import (
+    ModelRun,
+    Setup,
+    TokenBatchObjective,
+    digest_bytes,
+    setup_task,
+)
 from regard.tasks.class_prediction import ClassPrediction
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import Run
+from regard.tasks.run import LazyTask, refuse_smoothing
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
@@ -50,7 +57,6 @@ from regard.tasks.summary import (
     describe_rows,
     encode_for_request,
 )
-from regard.tasks.task import LazyTask
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Amount, Training
 from regard.work import compute_batches
@@ -65,10 +71,8 @@ TASK = LazyTask(
     ":FewShotRun",
     command="""regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
 )
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
-SmallCount = Annotated[int, Field(ge=1, le=1_000)]
-Classes = dict[str, list[LabelledImage]]
-"""Images by their class."""
+Classes = list[Sequence[LabelledImage]]
+"""The images of each class."""
 Pool = Sequence[UInt8[np.ndarray, "_image height width channel"]]
 """The images of each class, as the model reads them."""
 QUERY = "query"
@@ -88,33 +92,30 @@ class EpisodeSets(ABC):
     kind: str = ""
     train: str | None = None
     valid: str | None = None
-    ways: Annotated[int, Field(ge=2, le=1_000)] = 5
+    ways: Annotated[int, Field(ge=2)] = 5
     """The number of classes of an episode."""
-    shots: SmallCount = 1
+    shots: Size = 1
     """The number of support images of each class."""
-    questions: SmallCount = 1
+    questions: Size = 1
     """The number of query images of an episode in training."""
-    episodes: Count = 20_000
+    episodes: Size = 20_000
     """The number of episodes of an epoch."""
-    valid_episodes: Count = 500
+    valid_episodes: Size = 500
     """The number of episodes of the validation set."""
-    test_episodes: Count = 1_000
+    test_episodes: Size = 1_000
     """The number of episodes of the test set."""
     rotations: bool = True
     """Whether an image rotated by quarter turns is of another class in training."""
     mirrored: bool = False
     """Whether a mirrored image is of another class in training."""
-    held_out: float = 0.1
+    held_out: Share = 0.1
     """The share of the classes that is held out where there is no `valid`."""
     seed: int = 1
     skip_bad: bool = False
     """Skip files that are no images or broken ones, and count them."""
 
-    def __post_init__(self) -> None:
-        check_share(self.held_out, "episodes")
-
     @abstractmethod
-    def read(self, path: str) -> list[LabelledImage]:
+    def read_images(self, path: str) -> Iterable[LabelledImage]:
         """Read the images of a set.
 
         Raises:
@@ -122,11 +123,11 @@ class EpisodeSets(ABC):
         """
 
     @abstractmethod
-    def take_test_set(self, classes: Classes) -> Classes:
-        """Return the classes of the test set, which are not left in `classes`."""
+    def take_test_set(self, classes: Classes) -> tuple[Classes, Classes]:
+        """Return the classes for training and validation, and those of the test set."""
 
-    def load(self) -> dict[str, Classes]:
-        """Read the classes of `train`, `valid` and `test`; no class is in two of them.
+    def load(self) -> Splits[Sequence[LabelledImage]]:
+        """Read the classes of the three sets; no class is in two of them.
 
         Raises:
             InputError: A record is invalid, or a set has too few classes or images.
@@ -135,80 +136,74 @@ class EpisodeSets(ABC):
             raise InputError(
                 "data.train is not given; expected images, as --set data.train=PATH"
             )
-        train = group_by_class(self.read(self.train))
-        test = self.take_test_set(train)
-        if self.valid is None:
-            valid = self._hold_out(train)
+        train, test = self.take_test_set(group_by_class(self.read_images(self.train)))
+        if self.valid is not None:
+            valid = group_by_class(self.read_images(self.valid))
         else:
-            valid = group_by_class(self.read(self.valid))
-        sets = {"train": train, "valid": valid, "test": test}
-        for first, second in combinations(sets, 2):
-            if shared := sorted(sets[first].keys() & sets[second].keys()):
+            count = len(train)
+            if count < 2 * self.ways:
                 raise InputError(
-                    f"{self.train}: {len(shared)} classes of the set {first} are in the "
-                    f"set {second} too, such as {shared[0]!r}; give each set classes of "
-                    "its own"
+                    f"{self.train}: {count} classes, but an episode needs {self.ways} "
+                    "(data.ways) to train on and as many others to validate; lower "
+                    "data.ways, add classes, or name data.valid"
                 )
-        for name, classes in sets.items():
-            queries = -(-self.questions // self.ways) if name == "train" else 1
-            self.check_sizes(classes, f"{self.train}, {name}", queries)
-        return sets
+            share = max(self.held_out, self.ways / count)
+            rows = choose_groups(range(count), share, self.seed)
+            valid = [train[row] for row in rows]
+            train = [train[row] for row in range(count) if row not in rows]
+        labels = Counter(images[0].label for images in (*train, *valid, *test))
+        if shared := [label for label, count in labels.items() if count > 1]:
+            raise InputError(
+                f"{self.train}: {len(shared)} classes are in two sets, such as "
+                f"{shared[0]!r}; give each set classes of its own"
+            )
+        self.check_sizes(train, f"{self.train}, train", -(-self.questions // self.ways))
+        self.check_sizes(valid, f"{self.train}, valid")
+        if test:
+            self.check_sizes(test, f"{self.train}, test")
+        return Splits(train, valid, test)
 
-    def tests(self) -> list[LabelledImage]:
-        """Return the images of the test set."""
-        return [image for images in self.load()["test"].values() for image in images]
+    def tests(self) -> Sequence[Sequence[LabelledImage]]:
+        """Return the classes of the test set."""
+        return self.load().test
 
     @property
     def form(self) -> str:
         """A description of the episodes, and how many are right by chance."""
-        plural = "s" if self.shots > 1 else ""
         return (
-            f"episodes of {self.ways} classes (ways) with {self.shots} image{plural} of "
-            f"each (shots); {100 / self.ways:.3g} % are right by chance"
+            f"episodes of {self.ways} classes (ways) with {self.shots} images of each "
+            f"(shots); {100 / self.ways:.3g} % are right by chance"
         )
 
     def check_sizes(self, classes: Classes, name: str, queries: int = 1) -> None:
         """Raise InputError where an episode needs more classes, or images of a class.
 
         Args:
-            classes: Images of one set; none at all are allowed.
+            classes: The classes of one set.
             name: What to call the set in an error.
             queries: The most query images of one class in an episode.
         """
-        if 0 < len(classes) < self.ways:
+        if len(classes) < self.ways:
             raise InputError(
                 f"{name}: {len(classes)} classes; an episode of {self.ways} ways needs as "
-                "many; lower data.ways, hold out more with data.held_out, or add classes"
+                "many in each set; lower data.ways, change data.held_out, or add classes"
             )
         needed = self.shots + queries
-        for label, members in classes.items():
-            if len(members) < needed:
+        for images in classes:
+            if len(images) < needed:
                 raise InputError(
-                    f"{members[0].place}: class {label!r} has {len(members)} images; an "
-                    f"episode of {self.shots} shots needs {needed}, {queries} as "
-                    "queries; add images or lower data.shots or data.questions"
+                    f"{images[0].place}: class {images[0].label!r} has {len(images)} "
+                    f"images; an episode of {self.shots} shots needs {needed}, {queries} "
+                    "as queries; add images or lower data.shots or data.questions"
                 )
 
-    def _hold_out(self, classes: Classes) -> Classes:
-        """Take classes at random, at least as many as an episode needs."""
-        labels = list(classes)
-        if len(labels) < 2 * self.ways:
-            raise InputError(
-                f"{self.train}: {len(labels)} classes, but an episode needs {self.ways} "
-                "(data.ways) to train on and as many others to validate; lower "
-                "data.ways, add classes, or name data.valid"
-            )
-        share = max(self.held_out, self.ways / len(labels))
-        held_out = {labels[row] for row in choose_groups(labels, share, self.seed)}
-        return {label: classes.pop(label) for label in labels if label in held_out}
 
-
-def group_by_class(images: Sequence[LabelledImage]) -> Classes:
+def group_by_class(images: Iterable[LabelledImage]) -> Classes:
     """Group images by class, in the order of the first of each."""
-    classes: Classes = {}
+    classes: dict[str, list[LabelledImage]] = {}
     for image in images:
         classes.setdefault(image.label, []).append(image)
-    return classes
+    return list(classes.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,8 +215,9 @@ class SeparateSets(EpisodeSets):
 
     test: str | None = None
 
-    def take_test_set(self, classes: Classes) -> Classes:
-        return {} if self.test is None else group_by_class(self.read(self.test))
+    def take_test_set(self, classes: Classes) -> tuple[Classes, Classes]:
+        images = () if self.test is None else self.read_images(self.test)
+        return classes, group_by_class(images)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,8 +230,8 @@ class FolderEpisodes(SeparateSets):
 
     recognised: ClassVar[tuple[Kind, ...]] = ("folders",)
 
-    def read(self, path: str) -> list[LabelledImage]:
-        return list(ImageFolders(skip_bad=self.skip_bad, depth=self.depth).read(path))
+    def read_images(self, path: str) -> Iterable[LabelledImage]:
+        return ImageFolders(skip_bad=self.skip_bad, depth=self.depth).read(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,9 +239,6 @@ class TableEpisodes(ImageRows, SeparateSets):
     """Tables of images and their classes, as those of a classifier of images."""
 
     kind: Literal["class-tables"] = "class-tables"
-
-    def read(self, path: str) -> list[LabelledImage]:
-        return list(self.read_images(path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,38 +255,37 @@ class OmniglotEpisodes(EpisodeSets):
 
     recognised: ClassVar[tuple[Kind, ...]] = ("npz",)
 
-    def take_test_set(self, classes: Classes) -> Classes:
-        alphabets = {label: label.split("/")[0] for label in classes}
-        if unknown := sorted({*self.test} - {*alphabets.values()}):
+    def take_test_set(self, classes: Classes) -> tuple[Classes, Classes]:
+        alphabets = [images[0].label.split("/")[0] for images in classes]
+        if unknown := sorted({*self.test} - {*alphabets}):
             raise InputError(
                 f"{self.train}: has no alphabet {unknown[0]!r}; expected of "
-                f"{', '.join(dict.fromkeys(alphabets.values()))}"
+                f"{', '.join(dict.fromkeys(alphabets))}"
             )
-        return {
-            label: classes.pop(label)
-            for label, alphabet in alphabets.items()
-            if alphabet in self.test
-        }
+        train, test = [], []
+        for alphabet, images in zip(alphabets, classes, strict=True):
+            (test if alphabet in self.test else train).append(images)
+        return train, test
 
-    def read(self, path: str) -> list[LabelledImage]:
+    def read_images(self, path: str) -> Iterable[LabelledImage]:
         keys = ("images", "alphabet", "character", "alphabet_names")
         images, alphabets, characters, names = arrays(path, keys)
-        fits = images.dtype == np.uint8 and images.ndim == 3 and names.ndim == 1
-        for numbers in (alphabets, characters):
-            is_integer = np.issubdtype(numbers.dtype, np.integer)
-            fits = fits and is_integer and numbers.shape == images.shape[:1]
-        if not fits or not all(0 <= number < len(names) for number in alphabets):
+        try:
+            rows = list(zip(names[alphabets], characters, images, strict=True))
+        except (IndexError, ValueError) as error:
             raise InputError(
                 f"{path}: expected images of uint8 (image, height, width), whole numbers "
                 "alphabet and character of each, and alphabet_names, a list of which "
                 "alphabet is an index"
+            ) from error
+        return [
+            LabelledImage(
+                (image == 0) * np.uint8(255),
+                f"{alphabet}/{character}",
+                f"{path}:{number}",
             )
-        labelled = []
-        for index, image in enumerate(images):
-            label = f"{names[alphabets[index]]}/{characters[index]}"
-            pixels = (image == 0) * np.uint8(255)
-            labelled.append(LabelledImage(pixels, label, f"{path}:{index + 1}"))
-        return labelled
+            for number, (alphabet, character, image) in enumerate(rows, 1)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,60 +315,29 @@ class FewShot:
                 "augmentation.flip mirrors half of a class; data.mirrored makes it "
                 "another class"
             )
-        if self.training.label_smoothing:
-            raise ValueError(
-                "training.label_smoothing is set; episodes are not smoothed, set it to 0"
-            )
+        refuse_smoothing(self.training)
 
-    def build(self) -> FewShotSnail:
-        """Build the model with initial weights."""
-        return FewShotSnail(self.data.ways, self.data.shots, self.model)
-
-    def read_pixels(self, image: LabelledImage) -> Pixels:
+    def read_pixels(self, image: Image, place: str) -> Pixels:
         """Read an image as the model's input. Raises InputError for an unreadable one."""
-        side = self.model.side
-        channels = self.model.channels
-        return self.images.pixels(image.image, side, channels, image.place)
+        model = self.model
+        return self.images.pixels(image, model.side, model.channels, place)
 
-    def read_pool(self, classes: Classes) -> Pool:
+    def read_pool(self, classes: Sequence[Sequence[LabelledImage]]) -> Pool:
         """Read the images of each class. Raises InputError for an unreadable one."""
         return [
-            np.stack([self.read_pixels(image) for image in images])
-            for images in classes.values()
+            np.stack([self.read_pixels(image.image, image.place) for image in images])
+            for images in classes
         ]
 
 
-@dataclass(frozen=True)
-class ImageRef:
-    """An image of an episode, by its indices and its transformation."""
-
-    source: int
-    """The index of its class."""
-    image: int
-    """The index in the class."""
-    quarters: int = 0
-    """Its rotation in quarter turns."""
-    mirrored: bool = False
-    """Whether it is mirrored first."""
-
-    def read(self, pool: Pool) -> np.ndarray:
-        """Return the mirrored and rotated image."""
-        pixels = pool[self.source][self.image]
-        return np.rot90(pixels[:, ::-1] if self.mirrored else pixels, self.quarters)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Episode:
     """Support images with their labels, and query images with theirs."""
 
-    support: tuple[ImageRef, ...]
-    labels: tuple[int, ...]
-    queries: tuple[ImageRef, ...]
-    targets: tuple[int, ...]
-
-    def read(self, pool: Pool) -> list[np.ndarray]:
-        """Return the images, the queries last."""
-        return [ref.read(pool) for ref in (*self.support, *self.queries)]
+    images: Sequence[Pixels]
+    """The queries last."""
+    labels: Sequence[int]
+    targets: Sequence[int]
 
 
 def sample_episode(
@@ -395,32 +356,26 @@ def sample_episode(
     """
     random = Random(seed)
     ways = data.ways
-    shots = data.shots
     questions = data.questions if training else 1
     turns = 4 if training and data.rotations else 1
     mirrors = 2 if training and data.mirrored else 1
-    variants = mirrors * turns
-    classes = random.sample(range(len(pool) * variants), ways)
+    classes = random.sample(range(len(pool) * mirrors * turns), ways)
     first = random.randrange(ways)
     support = []
     queries = []
     for label, number in enumerate(classes):
         variant, source = divmod(number, len(pool))
         mirror, quarters = divmod(variant, turns)
-        most_queries = -(-questions // ways)
-        available = range(len(pool[source]))
-        images = random.sample(available, shots + most_queries)
-        refs = [ImageRef(source, image, quarters, mirror == 1) for image in images]
-        for ref in refs[:shots]:
-            support.append((ref, label))
-        turn = (label - first) % ways
-        count = len(range(turn, questions, ways))
-        for ref in refs[shots : shots + count]:
-            queries.append((ref, label))
+        images = pool[source][:, :, ::-1] if mirror else pool[source]
+        images = np.rot90(images, quarters, (1, 2))
+        rows = random.sample(range(len(images)), data.shots + -(-questions // ways))
+        count = len(range((label - first) % ways, questions, ways))
+        pairs = [(images[row], label) for row in rows[: data.shots + count]]
+        support += pairs[: data.shots]
+        queries += pairs[data.shots :]
     random.shuffle(support)
-    images, labels = zip(*support, strict=True)
-    query_images, targets = zip(*queries, strict=True)
-    return Episode(images, labels, query_images, targets)
+    pixels, labels = zip(*support, *queries, strict=True)
+    return Episode(pixels, labels[: len(support)], labels[len(support) :])
 
 
 @dataclass(frozen=True, repr=False)
@@ -432,15 +387,12 @@ class EpisodeBatch(Batch):
     classes: Int[Tensor, "batch query"]
 
 
-def collate_episodes(
-    episodes: Sequence[tuple[Episode, Sequence[Pixels]]], config: FewShot
-) -> EpisodeBatch:
-    """Collate at least one episode with its images."""
-    images = np.stack([np.stack(pixels) for _, pixels in episodes])
+def collate_episodes(episodes: Sequence[Episode], config: FewShot) -> EpisodeBatch:
+    """Collate at least one episode."""
     return EpisodeBatch(
-        config.images.tensor(images),
-        torch.tensor([episode.labels for episode, _ in episodes]),
-        torch.tensor([episode.targets for episode, _ in episodes]),
+        config.images.tensor(np.stack([np.stack(e.images) for e in episodes])),
+        torch.tensor([episode.labels for episode in episodes]),
+        torch.tensor([episode.targets for episode in episodes]),
     )
 
 
@@ -449,39 +401,41 @@ class FewShotObjective(TokenBatchObjective[int, EpisodeBatch]):
 
     metric, higher_is_better, unit = "accuracy", True, "images"
 
-    def __init__(self, train: Pool, valid: Pool, config: FewShot):
+    def __init__(self, train: Pool, valid: Pool, config: FewShot) -> None:
         self.config = config
         self.pool = train
         data = config.data
         self.size = data.ways * data.shots + data.questions
         lengths = [(self.size, self.size)] * data.episodes
         episodes = range(data.episodes)
-        super().__init__(episodes, valid, config.training, lengths, "episodes")
+        super().__init__(
+            episodes,
+            valid,
+            config.training,
+            lengths,
+            "episodes",
+        )
 
     def batch(self, epoch: int, indices: list[int]) -> EpisodeBatch:
         data = self.config.data
         seed = self.settings.seed
+        augment = self.config.augmentation
         episodes = []
         for index in indices:
             name = f"{data.seed}/{seed}/{epoch}/{index}"
             episode = sample_episode(self.pool, data, name, training=True)
-            images = [
-                self.config.augmentation(pixels, seed, epoch, number)
-                for number, pixels in enumerate(
-                    episode.read(self.pool), index * self.size
-                )
-            ]
-            episodes.append((episode, images))
+            numbered = enumerate(episode.images, index * self.size)
+            images = [augment(image, seed, epoch, number) for number, image in numbered]
+            episodes.append(replace(episode, images=images))
         return collate_episodes(episodes, self.config)
 
     def loss(
         self,
-        model: nn.Module,
+        model: Any,
         batch: EpisodeBatch,
         update: int,
         carried: Carried | None = None,
     ) -> Loss:
-        assert isinstance(model, FewShotSnail)
         total = episode_loss(model, batch, self.config.prototypes)
         episodes, images = batch.images.shape[:2]
         return Loss(total, batch.classes.numel(), read=episodes * images)
@@ -498,7 +452,7 @@ def episode_loss(
     codes = model.codes(batch.images)
     total = cross_entropy(model.classify(codes, batch.labels), batch.classes)
     if prototypes:
-        logits = model.prototypes(codes, batch.labels)
+        logits = prototype_logits(codes, batch.labels, model.ways)
         total = total + prototypes * cross_entropy(logits, batch.classes)
     return total
 
@@ -519,11 +473,9 @@ def measure_episodes(
     device = next(model.parameters()).device
 
     def count_right(first: int) -> int:
-        episodes = []
-        for number in range(first, min(first + BATCH_ROWS, count)):
-            seed = f"{config.data.seed}/measured/{number}"
-            episode = sample_episode(pool, config.data, seed)
-            episodes.append((episode, episode.read(pool)))
+        numbers = range(first, min(first + BATCH_ROWS, count))
+        seeds = [f"{config.data.seed}/measured/{number}" for number in numbers]
+        episodes = [sample_episode(pool, config.data, seed) for seed in seeds]
         batch = collate_episodes(episodes, config).to(device)
         logits = model(batch.images, batch.labels)
         return int((logits.argmax(-1) == batch.classes).sum())
@@ -542,55 +494,52 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
         InputError: Images or classes are too few, or an image can't be read.
     """
     data = config.data
-    classes = config.data.load()
+    splits = data.load()
     try:
-        train, valid, _ = map(config.read_pool, classes.values())
+        train, valid = map(config.read_pool, (splits.train, splits.valid))
+        config.read_pool(splits.test)
     except InputError as error:
         raise BadRecord(str(error)) from error
-    checksums = [
-        hashlib.sha256(images.tobytes()).hexdigest() + "\n"
-        for images in (*train, *valid)
-    ]
-    return setup_task(
-        config.build(),
-        FewShotObjective(train, valid, config),
-        Splits(*(list(labels) for labels in classes.values())),
-        digest(checksums),
-        summarize(config, classes),
-        details=[f"{data.valid_episodes:,} validation {data.form}"],
-        tests=[image for images in classes["test"].values() for image in images],
-        simplest=f"{100 / data.ways:.3g} % of the episodes are right by chance",
-    )
-
-
-def summarize(config: FewShot, classes: Mapping[str, Classes]) -> DataSummary:
-    """Summarize the classes, and what the model reads of their images."""
-    data = config.data
-    train = list(classes["train"].values())
     images, warnings = describe_images(
-        [image.image for images in train for image in images],
+        [image.image for members in splits.train for image in members],
         config.model.side,
         config.model.channels,
         "model.side",
     )
     support = {
-        members[0].label: [
-            encode_for_request(image.image) for image in members[: data.shots]
-        ]
-        for members in train[: data.ways]
+        members[0].label: [encode_for_request(e.image) for e in members[: data.shots]]
+        for members in splits.train[: data.ways]
     }
-    return DataSummary(
+    first, *_, last = splits.train[0]
+    summary = DataSummary(
         unit="classes",
-        rows=describe_rows(data, Splits(*map(list, classes.values()))),
-        lengths={"images a class": Lengths.of([len(members) for members in train])},
+        rows=describe_rows(data, splits),
+        lengths={"images a class": Lengths.of(list(map(len, splits.train)))},
         images=images,
-        example={"image": train[0][0].place, "class": train[0][0].label},
+        example={"image": first.place, "class": first.label},
         request={
             "examples": json.dumps(support, ensure_ascii=False),
-            "image": encode_for_request(train[0][-1].image),
+            "image": encode_for_request(last.image),
         },
         warnings=warnings,
     )
+    return setup_task(
+        FewShotRun.build(config),
+        FewShotObjective(train, valid, config),
+        splits,
+        digest_bytes(images.tobytes() for images in (*train, *valid)),
+        summary,
+        details=[f"{data.valid_episodes:,} validation {data.form}"],
+        simplest=f"{100 / data.ways:.3g} % of the episodes are right by chance",
+    )
+
+
+@dataclass(frozen=True)
+class Line:
+    """An example as a line of JSON: paths of images."""
+
+    examples: dict[str, list[str]]
+    image: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -605,12 +554,12 @@ class FewShotExample:
 class EpisodeWeights:
     """The weights of each image of an episode on itself and the images before it."""
 
-    query: UInt8[np.ndarray, "height width channel"]
-    support: UInt8[np.ndarray, "image height width channel"]
+    images: UInt8[np.ndarray, "image height width channel"]
+    """The query last."""
     labels: tuple[str, ...]
     """The classes of the support images."""
     maps: np.ndarray
-    """`(layer, image, image)` with the query last; a row sums to 1."""
+    """`(layer, image, image)`; a row sums to 1."""
 
     @property
     def weights(self) -> np.ndarray:
@@ -623,103 +572,92 @@ class EpisodeWeights:
         Images are named by class, and by number where a class has several.
         """
         names = list(self.labels)
-        if len(set(names)) < len(names):
-            for index, label in enumerate(self.labels):
-                names[index] = f"{label} {self.labels[: index + 1].count(label)}"
+        shots = len(names) // len(set(names))
+        if shots > 1:
+            names = [f"{name} {row % shots + 1}" for row, name in enumerate(names)]
         labels = (*names, QUERY)
-        images = np.concatenate([self.support, self.query[None]])
         layers = layer_names(len(self.maps))
         maps = self.maps[:, None]
-        return (
-            Lookups(
-                maps[:, :, -1:],
-                labels,
-                (QUERY,),
-                "the query image",
-                layers,
-                images=images,
-            ),
-            Lookups(maps, labels, labels, "every image", layers, images=images),
+        every = Lookups(
+            maps,
+            labels,
+            labels,
+            "every image",
+            layers,
+            images=self.images,
         )
+        query = replace(
+            every, weights=maps[:, :, -1:], target=(QUERY,), name="the query image"
+        )
+        return query, every
 
     def figure(self, title: str) -> "Figure":
         """Plot the images, framed by the weights of the query in each layer."""
+        query = self.images[-1]
         weights = self.maps[:, -1]
-        return plot_episode(self.query, self.support, self.labels, weights, title=title)
+        return plot_episode(
+            query,
+            self.images[:-1],
+            self.labels,
+            weights,
+            title=title,
+        )
 
 
-class FewShotRun(Run[FewShotExample, ClassPrediction]):
+class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
     """A trained model with its run file."""
 
     config: FewShot
     model: FewShotSnail
     supports = {
-        "predict": frozenset(),
+        **ModelRun.supports,
         "evaluate": frozenset({"files", "skip_bad"}),
-        "attribute": frozenset(),
     }
     inputs = {"examples": dict[str, list[bytes]], "image": bytes}
-    unit = "images"
+    unit = "classes"
     data_hint = "give a set of images"
 
-    def __init__(self, config: FewShot, model: FewShotSnail):
-        self.config = config
-        self.model = model
-
-    @classmethod
-    def open(cls, run: RunDirectory, config: FewShot) -> "FewShotRun":
-        """Open the run in a folder, its model with initial weights."""
-        return cls(config, config.build())
+    @staticmethod
+    def build(config: FewShot) -> FewShotSnail:
+        return FewShotSnail(config.data.ways, config.data.shots, config.model)
 
     def parse(self, line: str, place: str = "text 1") -> FewShotExample:
-        record, fault = parse_object(line, FORM)
-        match record:
-            case {"examples": dict(support), "image": str(query)} if all(
-                isinstance(paths, list) and all(isinstance(path, str) for path in paths)
-                for paths in support.values()
-            ):
-                return FewShotExample(support, query)
-        raise InputError(f"{place}: {fault}")
+        try:
+            values = TypeAdapter(Line).validate_json(line)
+        except ValidationError:
+            raise InputError(f"{place}: {quote(line)}; expected {FORM}") from None
+        return FewShotExample(values.examples, values.image)
 
     def example(self, values: Mapping[str, Any]) -> FewShotExample:
-        channels = self.config.model.channels
-        support = {
-            label: [read_image(content, channels) for content in images]
-            for label, images in values["examples"].items()
-        }
-        return FewShotExample(support, read_image(values["image"], channels))
+        return FewShotExample(values["examples"], values["image"])
 
     def record(self, example: FewShotExample) -> dict[str, Any]:
         return {"image": str(example.query)}
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
-    ) -> list[LabelledImage]:
+    ) -> Classes:
         data = self.config.data
         data = replace(data, skip_bad=options.skip_bad or data.skip_bad)
-        return [image for file in files for image in data.read(str(file))]
+        return group_by_class(
+            image for file in files for image in data.read_images(str(file))
+        )
 
     def convention(self) -> str:
         data = self.config.data
         return f"accuracy is over {data.test_episodes:,} {data.form}"
 
-    def _load_validation_set(self, data: Any) -> list[LabelledImage]:
-        if data.train is None:
-            return []
-        return [image for images in data.load()["valid"].values() for image in images]
-
     def compute_metrics(
-        self, examples: Sequence[LabelledImage], options: EvaluationOptions
+        self, examples: Classes, options: EvaluationOptions
     ) -> dict[str, float]:
-        """Return the accuracy in `test_episodes` of the images' classes.
+        """Return the accuracy in `test_episodes` of the classes.
 
         Raises:
             InputError: Classes or their images are too few.
         """
         config = self.config
-        classes = group_by_class(examples)
-        config.data.check_sizes(classes, "the images for evaluation")
-        pool = config.read_pool(classes)
+        config.data.check_sizes(examples, "the images for evaluation")
+        pool = config.read_pool(examples)
         count = config.data.test_episodes
         return measure_episodes(self.model, pool, config, count)
 
@@ -733,13 +671,8 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
         self, example: FewShotExample, options: AttributionOptions
     ) -> Attribution:
         prediction, weights = self._classify(example)
-        classes = [
-            f"{label} {probability:.2f}"
-            for label, probability in prediction.probabilities.items()
-            if label != prediction.label
-        ]
-        ellipsis = ", …" if len(classes) > TITLE_CLASSES else ""
-        listed = f"{', '.join(classes[:TITLE_CLASSES])}{ellipsis}"
+        pairs = list(prediction.probabilities.items())[1 : TITLE_CLASSES + 1]
+        names = [f"{label} {probability:.2f}" for label, probability in pairs]
         return Attribution(
             prediction,
             str(prediction),
@@ -747,39 +680,33 @@ class FewShotRun(Run[FewShotExample, ClassPrediction]):
             weights,
             options,
             draw=weights.figure,
-            detail=f"probabilities of the other classes: {listed}",
+            detail=f"probabilities of the other classes: {', '.join(names)}",
         )
 
     def _classify(
         self, example: FewShotExample
     ) -> tuple[ClassPrediction, EpisodeWeights]:
         """Return the class of the query image, with the attention to the others."""
-        ways = self.config.data.ways
-        shots = self.config.data.shots
+        data = self.config.data
         counts = [len(images) for images in example.support.values()]
-        if counts != [shots] * ways:
+        if counts != [data.shots] * data.ways:
             raise InputError(
                 f"got {counts} examples of {len(counts)} classes; the model was trained "
-                f"for {shots} of each of {ways} classes"
+                f"for {data.shots} of each of {data.ways} classes"
             )
         names = list(example.support)
-        labels = []
-        pixels = []
-        for index, name in enumerate(names):
-            for image in example.support[name]:
-                labels.append(index)
-                labelled = LabelledImage(image, name, f"example {len(labels)}")
-                pixels.append(self.config.read_pixels(labelled))
-        query = LabelledImage(example.query, "", "the query image")
-        pixels.append(self.config.read_pixels(query))
-        images = np.stack(pixels)
-        inputs = self.config.images.tensor(images)[None].to(self.device)
-        targets = torch.tensor([labels], device=self.device)
+        labels = np.repeat(np.arange(data.ways), data.shots)
+        images = [*chain.from_iterable(example.support.values()), example.query]
+        numbered = enumerate(images, 1)
+        read = self.config.read_pixels
+        pixels = np.stack(
+            [read(image, f"image {number}") for number, image in numbered]
+        )
+        inputs = self.config.images.tensor(pixels)[None].to(self.device)
+        targets = torch.from_numpy(labels)[None].to(self.device)
         with record(self.model, only=self.model.self_attention) as maps:
             logits = self.model(inputs, targets)
-        layers = maps.stack_layers()
-        weights = layers[0, :, 0].double().cpu().numpy()
-        probabilities = logits[0, 0].softmax(-1).tolist()
-        prediction = ClassPrediction.of(names, probabilities)
+        weights = maps.stack_layers()[0, :, 0].double().cpu().numpy()
+        prediction = ClassPrediction.of(names, logits[0, 0].softmax(-1).tolist())
         classes = tuple(names[label] for label in labels)
-        return prediction, EpisodeWeights(images[-1], images[:-1], classes, weights)
+        return prediction, EpisodeWeights(pixels, classes, weights)

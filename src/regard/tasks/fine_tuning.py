@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from regard.data.files import read_lines
 from regard.errors import InputError
 from regard.models.sizes import Size
-from regard.nn.embeddings import TokenEmbedding
+from regard.nn.layers import TokenEmbedding
 from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import load_into
-from regard.tasks.tokenizers import load_or_train
+from regard.tasks.base import load_or_train
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.cooccurrence import cooccurrence_vectors
 from regard.training.settings import Training
@@ -94,50 +94,42 @@ class WordVectors:
     fixed: bool = False
     """Whether to keep the vectors in training, so that all words stay comparable."""
 
-    def check_start(self, start: str | None) -> None:
-        """Raise ValueError for a run to start from, whose weights would be replaced."""
+    def check_start(self, start: Any) -> None:
+        """Raise ValueError if weights of a starting run would be replaced."""
         if start is not None:
             raise ValueError(
                 "`vectors` would replace weights of the run in `training.start`; remove "
                 "one of the two (on the command line --set vectors=null)"
             )
 
+    def add_texts(self, texts: Iterable[str], folder: RunDirectory) -> list[str]:
+        """Return texts followed by the lines of the files.
 
-def add_vector_texts(
-    vectors: WordVectors, texts: Iterable[str], folder: RunDirectory
-) -> list[str]:
-    """Return the training texts and the lines of the files of word vectors.
-
-    A run with a checkpoint reads no file, since it has its tokenizer and its weights.
-
-    Raises:
-        InputError: A file is missing or no text.
-    """
-    result = list(texts)
-    files = vectors.cooccurrence
-    if not folder.checkpoint_steps():
-        for file in [files] if isinstance(files, str) else files:
-            result += [line for line in read_lines(file) if line.strip()]
-    return result
+        A run with a checkpoint has its vectors and reads no files.
+        """
+        files = self.cooccurrence
+        result = list(texts)
+        if not folder.checkpoints.steps():
+            for file in [files] if isinstance(files, str) else files:
+                result += [line for line in read_lines(file) if line.strip()]
+        return result
 
 
 def initialize_word_vectors(
     model: nn.Module,
-    vectors: WordVectors | None,
+    vectors: WordVectors,
     tokenizer: Tokenizer,
     texts: Sequence[str],
     folder: RunDirectory,
 ) -> None:
     """Set the table of a model's `embedding` to the vectors of the words in texts.
 
-    A word without neighbors keeps its vector. Without `vectors`, and in a run with a
-    checkpoint, the table stays as it is.
+    A word without neighbors keeps its vector. In a run with a checkpoint the table stays
+    as it is.
 
     Raises:
         InputError: The model has no such table, or more numbers per word than words.
     """
-    if vectors is None:
-        return
     embedding = dict(model.named_children()).get("embedding")
     if not isinstance(embedding, TokenEmbedding):
         raise InputError(
@@ -145,7 +137,7 @@ def initialize_word_vectors(
             "recurrent model"
         )
     embedding.table.requires_grad_(not vectors.fixed)
-    if folder.checkpoint_steps():
+    if folder.checkpoints.steps():
         return
     width = embedding.width
     if width >= tokenizer.size:
@@ -195,6 +187,11 @@ class FineTuning:
         if self.vectors is not None:
             self.vectors.check_start(self.training.start)
 
+    @property
+    def sizes(self) -> Any:
+        """The sizes of the model, known once the run has started."""
+        return self.model
+
     def complete_from(self: R, source: Any) -> R:
         """Return the run file with tokenizer and model of the starting run's file.
 
@@ -209,27 +206,37 @@ class FineTuning:
         tokenizer = self.tokenizer or source.tokenizer
         return replace(self, tokenizer=tokenizer, model=self.model or source.model)
 
-    def build_tokenizer(
+    def build(
         self,
         folder: RunDirectory,
         examples: Any,
         read: Callable[[Any], Iterable[str]],
-    ) -> tuple[Tokenizer, list[str]]:
-        """Load the tokenizer of a run, or train it.
+        make: Callable[[Any, int], nn.Module],
+    ) -> tuple[Tokenizer, nn.Module]:
+        """Load the tokenizer of a run, or train it, and build the model.
 
         Args:
             folder: The folder of the run.
             examples: The training examples.
             read: Returns the texts of some examples.
-
-        Returns:
-            The tokenizer, and the texts that word vectors are computed from.
+            make: Builds a model of sizes and the number of entries of the vocabulary.
 
         Raises:
             InputError: A file is damaged or missing, or all texts are blank.
         """
         assert self.tokenizer is not None  # set when training starts
-        if self.vectors is None:
-            return load_or_train(folder, self.tokenizer, examples, read), []
-        texts = add_vector_texts(self.vectors, read(examples), folder)
-        return load_or_train(folder, self.tokenizer, texts), texts
+        vectors = self.vectors
+        if vectors is None:
+            tokenizer = load_or_train(folder, self.tokenizer, examples, read)
+            return tokenizer, make(self.sizes, tokenizer.size)
+        texts = vectors.add_texts(read(examples), folder)
+        tokenizer = load_or_train(folder, self.tokenizer, texts)
+        model = make(self.sizes, tokenizer.size)
+        initialize_word_vectors(
+            model,
+            vectors,
+            tokenizer,
+            texts,
+            folder,
+        )
+        return tokenizer, model

@@ -1,19 +1,22 @@
-"""Runs whose model writes a text for an image, a sound or another source."""
+"""Runs whose model writes a text for an image or a sound, and their training."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.attention.record import record_breakdown
+from regard.attention.record import record
 from regard.attribution.aggregation import check_kinds
 from regard.attribution.kinds import Kind
+from regard.data.batches import Batch, Lengths, collate
+from regard.data.records import Records
+from regard.data.rows import convert_files
 from regard.data.tokens import label_ids
 from regard.decoding.constraints import DecodingConstraints, writable
 from regard.decoding.streaming import (
@@ -23,24 +26,30 @@ from regard.decoding.streaming import (
     check_prefixes,
 )
 from regard.errors import InputError
-from regard.maps.breakdown import Breakdown
-from regard.maps.lookups import Lookups, Patches
-from regard.nn.encoder_decoder import decode_target
+from regard.maps.lookups import Breakdown, Lookups, Patches
+from regard.shapes import Int
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import search_batches
+from regard.tasks.base import (
+    TokenBatchObjective,
+    TokenizerRun,
+    check_beam,
+    load_or_train,
+    search_batches,
+)
 from regard.tasks.options import (
     SEARCHING,
     AttributionOptions,
+    EvaluationOptions,
     PredictOptions,
     StreamOptions,
 )
 from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
-from regard.tasks.run import Run
-from regard.tasks.tokenizers import TOKENIZER
-from regard.text import Tokenizer
+from regard.training.attention_losses import AttentionLoss
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from regard.decoding.hypothesis import Hypothesis
     from regard.decoding.search import Search
 
@@ -49,21 +58,20 @@ S = TypeVar("S")
 G = TypeVar("G", bound="GeneratingRun[Any, Any]")
 
 
-class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
+class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
     """A run whose model writes a text for an image, a sound or another source.
 
     All verbs are implemented here: prepare the sources, encode them to a memory, search,
     and make texts of the hypotheses. A task implements `build`, `prepare`, `encode`,
-    `label_source`, `draw_weights` and its metrics.
+    `label_source`, `plot` and its metrics.
 
     Attributes:
-        tokenizer: The tokenizer of outputs.
         rows: Sources in one batch of a search.
+        tables: The `data:` section of files with sources and texts.
         source_name: What a source is: `image` or `audio`, a key of requests.
         detail: What the figure of an attribution shows, a line below its title.
     """
 
-    tokenizer: Tokenizer
     supports = {
         "predict": frozenset({"beam", "n_best", *SEARCHING}),
         "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
@@ -74,23 +82,21 @@ class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
     }
     rows: ClassVar[int] = 64
     source_name: ClassVar[str]
+    tables: ClassVar[Any]
     detail: ClassVar[str] = ""
 
-    def __init__(self, config: Any, model: Any, tokenizer: Tokenizer) -> None:
-        self.config = config
-        self.model = model
-        self.tokenizer = tokenizer
-
     @classmethod
-    def open(cls: "type[G]", run: RunDirectory, config: Any) -> "G":
-        """Open the run in a folder, its model with initial weights."""
-        tokenizer = Tokenizer.load(run.file(TOKENIZER))
-        return cls(config, cls.build(config, tokenizer.size), tokenizer)
+    def create(
+        cls: type[G], config: Any, folder: RunDirectory, texts: Iterable[str]
+    ) -> G:
+        """Return a run to train, with the folder's tokenizer or one of the texts.
 
-    @staticmethod
-    @abstractmethod
-    def build(config: Any, vocabulary: int) -> nn.Module:
-        """Return the model of a run file with initial weights."""
+        Raises:
+            InputError: The beam is wider than the vocabulary, or all texts are blank.
+        """
+        tokenizer = load_or_train(folder, config.tokenizer, texts)
+        check_beam(config.search.beam, tokenizer.size, "vocabulary")
+        return cls(config, cls.build(config, tokenizer), tokenizer)
 
     @abstractmethod
     def prepare(self, example: E, name: str) -> S:
@@ -99,6 +105,10 @@ class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
         Raises:
             InputError: The example cannot be read.
         """
+
+    @abstractmethod
+    def check(self, source: S) -> S:
+        """Return the source. Raises InputError for one that can't be read."""
 
     @abstractmethod
     def encode(self, sources: Sequence[S]) -> tuple[Memory, Tensor]:
@@ -117,15 +127,25 @@ class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
         """Return a forced output as the tokenizer reads it."""
 
     @abstractmethod
-    def draw_weights(
+    def plot(
         self,
         source: S,
-        patches: Patches | None,
+        patches: Patches,
         tokens: tuple[str, ...],
         weights: np.ndarray,
-        gates: tuple[float, ...] | None,
-    ) -> Any:
-        """Return the weights `(token, key)` of an output without END, with a `figure`."""
+        remarks: tuple[str, ...],
+        title: str,
+    ) -> "Figure":
+        """Plot the weights `(token, row, column)` of an output over its source.
+
+        Args:
+            source: The source.
+            patches: The picture of the source.
+            tokens: The tokens of the output without END.
+            weights: The mean over layers and heads.
+            remarks: The gate of each token, none for a model without one.
+            title: The title.
+        """
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -137,24 +157,24 @@ class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
         form = {"kind": self.source_name, "model": model, "end": end}
         return super().description() | form
 
+    def read(
+        self, files: Sequence[Path | Records], options: EvaluationOptions
+    ) -> list[S]:
+        data = self.config.data
+        table = data if isinstance(data, self.tables) else self.tables()
+        table = table.with_columns(options.columns, skip_bad=options.skip_bad)
+        return convert_files(files, table.read, self.check, skip_bad=table.skip_bad)
+
     def record(self, example: E) -> dict[str, Any]:
         is_file = isinstance(example, str | Path)
         return {self.source_name: str(example)} if is_file else {}
 
     def prepare_all(self, examples: Sequence[E]) -> list[S]:
         """Return the sources of examples, numbered from 1 in messages."""
-        numbers = range(1, len(examples) + 1)
         return [
             self.prepare(example, f"{self.source_name} {number}")
-            for example, number in zip(examples, numbers, strict=True)
+            for number, example in enumerate(examples, 1)
         ]
-
-    def encode_with_limits(
-        self, sources: Sequence[S], search: "Search"
-    ) -> tuple[Memory, Tensor]:
-        """Return the memory of sources, and the largest number of tokens of each output."""
-        memory, lengths = self.encode(sources)
-        return memory, search.limit(lengths)
 
     def search(
         self,
@@ -163,19 +183,20 @@ class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
         constraints: DecodingConstraints | None = None,
     ) -> "list[list[Hypothesis]]":
         """Return hypotheses for each source, best first."""
+
+        def encode(batch: Sequence[S]) -> tuple[Memory, Tensor]:
+            memory, lengths = self.encode(batch)
+            return memory, search.limit(lengths)
+
+        decoder = self.model.decoder
         return search_batches(
-            self.model.decoder,
-            lambda batch: self.encode_with_limits(batch, search),
+            decoder,
+            encode,
             sources,
             self.rows,
             search,
             constraints,
         )
-
-    def search_texts(self, sources: Sequence[S], search: "Search") -> list[str]:
-        """Return the text of the best hypothesis for each source, for metrics."""
-        results = self.search(sources, search)
-        return [self.tokenizer.decode(best.tokens) for best, *_ in results]
 
     def make_text(self, hypothesis: "Hypothesis") -> GeneratedText:
         """Return the text of a hypothesis."""
@@ -188,23 +209,16 @@ class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
             ids=tuple(tokens),
         )
 
-    def constrain(
-        self, options: PredictOptions, search: "Search"
-    ) -> DecodingConstraints:
-        """Return the constraints of options: the number of hypotheses."""
-        return DecodingConstraints(options.count_hypotheses(search))
-
     def _predict(
         self, examples: Sequence[E], options: PredictOptions
     ) -> list[GeneratedText]:
         search = options.search(self.config.search)
-        constraints = self.constrain(options, search)
+        constraints = DecodingConstraints(options.count_hypotheses(search))
         results = self.search(self.prepare_all(examples), search, constraints)
-        predictions = []
-        for hypotheses in results:
-            texts = [self.make_text(hypothesis) for hypothesis in hypotheses]
-            predictions.append(rank_distinct(texts, options.n_best))
-        return predictions
+        return [
+            rank_distinct([*map(self.make_text, hypotheses)], options.n_best)
+            for hypotheses in results
+        ]
 
     def _stream(
         self,
@@ -219,13 +233,13 @@ class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
         labels = [
             replace(self.label_source(source), forced=len(prefix)) for source in sources
         ]
-        memory, limit = self.encode_with_limits(sources, search)
+        memory, lengths = self.encode(sources)
         decoder = self.model.decoder
         steps = search.stream(
             decoder,
             memory,
-            limit,
-            self.constrain(options, search).with_prefixes((prefix,)),
+            search.limit(lengths),
+            DecodingConstraints(prefixes=(prefix,)),
             StepOptions(decoder, decoder.source_attention, options.candidates, active),
         )
         for step in steps:
@@ -269,19 +283,15 @@ class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
         gate = decoder.source_gate
         assert modules is not None
         observed = [modules] if isinstance(modules, str) else list(modules)
-        if gate is not None:
-            observed.append(gate)
+        observed += [] if gate is None else [gate]
         memory, _ = self.encode([source])
-        rows = [[decoder.special.start, *ids]]
-        inputs = torch.tensor(rows, device=self.device)
-        with record_breakdown(decoder, observed) as maps:
-            decode_target(decoder, memory, inputs, 1.0)
-        layers = maps.exclude(gate).stack_layers()
-        weights = layers[0].double().cpu().numpy()
+        inputs = torch.tensor([[decoder.special.start, *ids]], device=self.device)
+        with record(decoder, observed, breakdown=True) as maps:
+            decoder.features(inputs, decoder.start(memory))
+        weights = maps.exclude(gate).stack_layers()[0].double().cpu().numpy()
         gates = None
         if gate is not None:
-            values = maps[gate][0, : len(ids), 0]
-            gates = tuple(values.tolist())
+            gates = tuple(maps[gate][0, : len(ids), 0].tolist())
         return weights, gates, maps.breakdown(weights)
 
     @torch.no_grad()
@@ -299,27 +309,101 @@ class GeneratingRun(Run[E, GeneratedText], Generic[E, S]):
         maps, gates, breakdown = self.record_output(source, ids)
         # a forced output has a row for END; the run's own output is drawn without it
         rows = ids if isinstance(output, GeneratedText) else tokens
-        pieces = tuple(label_ids(self.tokenizer, rows))
-        labels = self.label_source(source)
         count = len(rows)
+        pieces = tuple(label_ids(self.tokenizer, rows))
+        words = pieces[: len(ids)]
+        labels = self.label_source(source)
+        patches = labels.patches
+        assert patches is not None
         notes = tuple(f"gate {gate:.2f}" for gate in gates or ())
         lookups = Lookups(
             maps[:, :, :count],
             tuple(labels.labels),
             pieces,
             notes=notes and (*notes, *[""] * (count - len(notes))),
-            patches=labels.patches,
+            patches=patches,
             breakdown=breakdown and breakdown.select_rows(slice(count)),
         )
-        words = pieces[: len(ids)]
-        mean = maps.mean((0, 1))[: len(ids)]
-        weights = self.draw_weights(source, labels.patches, words, mean, gates)
+        weights = maps.mean((0, 1))[: len(ids)]
+        weights = weights.reshape(len(ids), patches.rows, patches.columns)
         return Attribution(
             output,
             output.text,
             (lookups,),
             weights,
             options,
-            draw=weights.figure,
+            draw=lambda title: self.plot(
+                source,
+                patches,
+                words,
+                weights,
+                notes,
+                title,
+            ),
             detail=self.detail,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class GeneratingBatch(Batch):
+    """Images of one size, or features of sounds, with texts for a decoder.
+
+    The decoder reads `target_in` and predicts `target_out`, padded with `IGNORED`.
+    """
+
+    source: Tensor
+    lengths: Int[Tensor, " batch"]
+    """The frames of each sound, which is padded on the right, or the cells of an image."""
+    source_lengths: Int[Tensor, " batch"]
+    """The keys of each source."""
+    target_in: Int[Tensor, "batch target"]
+    target_out: Int[Tensor, "batch target"]
+    target_tokens: int
+    """The tokens of all texts, the end included."""
+    links: None = None
+
+
+class GeneratingObjective(TokenBatchObjective[E, GeneratingBatch]):
+    """Maximum likelihood of each text given its source, one token at a time."""
+
+    def __init__(
+        self,
+        run: GeneratingRun[Any, E],
+        train: Sequence[E],
+        valid: Sequence[E],
+        lengths: Sequence[Lengths],
+        unit: str,
+    ) -> None:
+        """Prepare the batches of a run to train; for the others see the base class."""
+        self.run = run
+        self.config = run.config
+        self.metric = self.config.metrics[0]
+        losses = self.config.attention_losses
+        self.attention_loss = AttentionLoss(losses, run.model.decoder)
+        super().__init__(
+            train,
+            valid,
+            self.config.training,
+            lengths,
+            unit,
+            run=lambda model: type(run)(run.config, model, run.tokenizer),
+        )
+
+    def make_batch(
+        self,
+        source: Tensor,
+        lengths: Tensor,
+        source_lengths: Tensor,
+        ids: Sequence[list[int]],
+    ) -> GeneratingBatch:
+        """Return a batch of sources with the ids of a text each."""
+        special = self.run.tokenizer.special
+        words = collate([([], row) for row in ids], target=special)
+        return GeneratingBatch(
+            source,
+            lengths,
+            source_lengths,
+            words.target_in,
+            words.target_out,
+            words.target_tokens,
         )

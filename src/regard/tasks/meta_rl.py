@@ -8,46 +8,55 @@ advantages (Schulman 2016, 1506.02438).
 """
 
 import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 from torch.nn import functional
 
 from regard.attention.record import record
 from regard.attribution.aggregation import to_single_map
 from regard.data.batches import Batch
-from regard.data.generated.synthetic import Synthetic
+from regard.data.generated.pairs import IndependentSets, Synthetic
 from regard.data.splits import Splits
-from regard.errors import InputError, quote
 from regard.maps.alignment import Alignment
+from regard.models.sizes import Size
 from regard.models.snail import ActingSnailConfig, Actor
 from regard.shapes import Float, Int
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import Setup, TokenBatchObjective, digest, setup_task
-from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.base import (
+    LineRun,
+    Setup,
+    TokenBatchObjective,
+    digest_bytes,
+    setup_task,
+)
+from regard.tasks.options import AttributionOptions, EvaluationOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run
+from regard.tasks.run import LazyTask, refuse_smoothing
 from regard.tasks.summary import DataSummary, Lengths, describe_rows
-from regard.tasks.task import LazyTask
 from regard.training.objectives import Carried, Loss
-from regard.training.settings import Training
+from regard.training.settings import Amount, Training
 
 TASK = LazyTask(__name__, ":MetaRL", ":setup", ":MetaRLRun")
 BATCH_ROWS = 200
 """Environments in one batch of evaluation."""
 LARGEST_SEED = 1 << 62
 AXES = "down: each action; across: the actions before it, each with its reward"
-ActionCount = Annotated[int, Field(ge=2, le=1_000)]
-Count = Annotated[int, Field(ge=1, le=10_000)]
-Horizon = Annotated[int, Field(ge=1, le=1_000)]
+ActionCount = Annotated[int, Field(ge=2)]
 Share = Annotated[float, Field(ge=0, le=1)]
-LossWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Means = Float[Tensor, "batch state action"]
+Transitions = Float[Tensor, "batch state action next_state"]
+ActionValues = Float[Tensor, "batch step state action"]
+Indices = Int[Tensor, " batch"]
+Rewards = Float[Tensor, " batch"]
+Actions = Int[Tensor, "batch step"]
 PerStep = Float[Tensor, "batch step"]
 PerAction = Float[Tensor, "batch step action"]
 
@@ -56,10 +65,10 @@ PerAction = Float[Tensor, "batch step action"]
 class Environments(Batch):
     """Processes of several episodes of `horizon` steps, each from the first state."""
 
-    means: Float[Tensor, "batch state action"]
+    means: Means
     """Mean rewards, hidden from the agent."""
-    transitions: Float[Tensor, "batch state action next_state"]
-    action_values: Float[Tensor, "batch step state action"]
+    transitions: Transitions
+    action_values: ActionValues
     """Optimal expected rewards until the episode ends, for each of its steps; hidden."""
     episodes: int
     deviation: float | None
@@ -72,10 +81,10 @@ class Environments(Batch):
 
     def observe(
         self,
-        states: Int[Tensor, " batch"],
+        states: Indices,
         step: int,
-        actions: Int[Tensor, " batch"] | None = None,
-        rewards: Float[Tensor, " batch"] | None = None,
+        actions: Indices | None = None,
+        rewards: Rewards | None = None,
     ) -> Float[Tensor, "batch width"]:
         """Return what an agent observes before a step (Duan 2016, section 2.2).
 
@@ -83,23 +92,21 @@ class Environments(Batch):
         begins.
         """
         count, state_count, action_count = self.means.shape
-        observations = self.means.new_zeros(count, state_count + action_count + 2)
-        observations[:, :state_count] = functional.one_hot(states, state_count)
+        last = self.means.new_zeros(count, action_count + 1)
         if actions is not None and rewards is not None:
-            one_hot = functional.one_hot(actions, action_count)
-            observations[:, state_count:-2] = one_hot
-            observations[:, -2] = rewards
-        observations[:, -1] = float(step % self.horizon == 0)
-        return observations
+            last[:, :-1] = functional.one_hot(actions, action_count)
+            last[:, -1] = rewards
+        begins = torch.full_like(last[:, :1], step % self.horizon == 0)
+        return torch.cat([functional.one_hot(states, state_count), last, begins], -1)
 
     def step(
         self,
-        states: Int[Tensor, " batch"],
-        actions: Int[Tensor, " batch"],
+        states: Indices,
+        actions: Indices,
         step: int,
         random: Generator | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the next states, the rewards and the regrets `(batch, action)`.
+    ) -> tuple[Indices, Rewards, Float[Tensor, "batch action"]]:
+        """Return the next states, the rewards and the regrets of all actions.
 
         The regret of an action is its expected loss against the best one, over the rest
         of the episode.
@@ -127,21 +134,17 @@ class Environments(Batch):
 
 
 def compute_action_values(
-    means: Float[Tensor, "batch state action"],
-    transitions: Float[Tensor, "batch state action next_state"],
-    horizon: int,
-) -> Float[Tensor, "batch step state action"]:
+    means: Means, transitions: Transitions, horizon: int
+) -> ActionValues:
     """Compute the optimal action values by value iteration, from the last step on.
 
     Q_h(s, a) = r(s, a) + sum_s' p(s' | s, a) max_a' Q_{h+1}(s', a'),  0 after the last step
     """
-    steps = []
-    best = means.new_zeros(means.shape[:2])
-    for _ in range(horizon):
-        values = means + torch.einsum("bsan,bn->bsa", transitions, best)
-        steps.append(values)
-        best = values.amax(-1)
-    return torch.stack(steps[::-1], 1)
+    steps = [means]
+    for _ in range(horizon - 1):
+        best = steps[0].amax(-1)
+        steps.insert(0, means + torch.einsum("bsan,bn->bsa", transitions, best))
+    return torch.stack(steps, 1)
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ class Trajectories:
     """The observation before each action, the action, its reward, and all regrets."""
 
     inputs: Float[Tensor, "batch step width"]
-    actions: Int[Tensor, "batch step"]
+    actions: Actions
     rewards: PerStep
     regrets: PerAction
     """The regrets of every action at each step."""
@@ -173,25 +176,22 @@ def act(
         random: A generator, by default PyTorch's global one.
     """
     means = environments.means
-    count = len(means)
-    states = torch.zeros(count, dtype=torch.int64, device=means.device)
+    states = torch.zeros(len(means), dtype=torch.int64, device=means.device)
     observation = environments.observe(states, 0)
-    memory = agent.start(count)
+    memory = agent.start(len(means))
     steps = []
     for step in range(environments.episodes * environments.horizon):
         logits, memory = agent.step(observation, memory)
-        probabilities = logits.softmax(-1)
-        samples = torch.multinomial(probabilities, 1, generator=random)
+        samples = torch.multinomial(logits.softmax(-1), 1, generator=random)
         actions = samples[:, 0]
         states, rewards, regrets = environments.step(states, actions, step, random)
         steps.append((observation, actions, rewards, regrets))
         observation = environments.observe(states, step + 1, actions, rewards)
-    parts = [torch.stack(part, 1) for part in zip(*steps, strict=True)]
-    return Trajectories(*parts)
+    return Trajectories(*(torch.stack(part, 1) for part in zip(*steps, strict=True)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decisions(Synthetic, ABC):
+class Decisions(IndependentSets, Synthetic):
     """Random environments: an epoch has `train` new ones; `valid` and `test` are fixed."""
 
     deviation = None
@@ -215,34 +215,34 @@ class Decisions(Synthetic, ABC):
     def sample(self, count: int, random: Generator) -> Environments:
         """Sample environments."""
 
+    @property
     @abstractmethod
-    def read(self, text: str, place: str) -> Environments:
-        """Return the one environment that a text describes.
+    def form(self) -> str:
+        """What a line is."""
 
-        Raises:
-            InputError: The text describes none.
-        """
+    @abstractmethod
+    def parse(self, line: str) -> Environments:
+        """Return the one environment of a line. Raises ValueError for another line."""
 
-    def build(self, means: Tensor, transitions: Tensor) -> Environments:
+    def build(self, means: Means, transitions: Transitions) -> Environments:
         """Return environments with these means of rewards and transitions."""
         values = compute_action_values(means, transitions, self.shape[3])
-        return Environments(means, transitions, values, self.shape[2], self.deviation)
+        return Environments(
+            means,
+            transitions,
+            values,
+            self.shape[2],
+            self.deviation,
+        )
 
     def sample_seeded(self, count: int, seed: str) -> Environments:
         """Sample environments as a function of the seed, the same in every process."""
         number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big")
         return self.sample(count, Generator().manual_seed(number))
 
-    def load(self) -> Splits[Environments]:
-        """Return the environments for validation and test, in batches."""
-        return Splits((), self.make_batches(self.valid, "valid"), self.tests())
-
-    def tests(self) -> list[Environments]:
-        """Return the environments for test, in batches."""
-        return self.make_batches(self.test, "test")
-
-    def make_batches(self, count: int, name: str) -> list[Environments]:
-        """Sample environments in batches."""
+    def make(self, name: str) -> list[Environments]:
+        """Sample the environments for validation or test, in batches."""
+        count = 0 if name == "train" else getattr(self, name)
         return [
             self.sample_seeded(
                 min(BATCH_ROWS, count - first), f"{self.seed}/{name}/{first}"
@@ -257,7 +257,7 @@ class Bandits(Decisions):
 
     kind: Literal["bandits"] = "bandits"
     arms: ActionCount = 5
-    pulls: Count = 100
+    pulls: Size = 100
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -267,18 +267,15 @@ class Bandits(Decisions):
         means = torch.rand(count, self.arms, generator=random)[:, None]
         return self.build(means, torch.ones(*means.shape, 1))
 
-    def read(self, text: str, place: str) -> Environments:
+    @property
+    def form(self) -> str:
+        return f"{self.arms} probabilities separated by spaces"
+
+    def parse(self, line: str) -> Environments:
         """Return the bandit of `0.2 0.9 0.5`: the probability of each arm."""
-        try:
-            numbers = [float(word) for word in text.split()]
-        except ValueError:
-            numbers = []
-        in_range = all(0 <= number <= 1 for number in numbers)
-        if len(numbers) != self.arms or not in_range:
-            raise InputError(
-                f"{place}: {quote(text)}; expected {self.arms} probabilities separated "
-                "by spaces"
-            )
+        numbers = list(map(float, line.split()))
+        if len(numbers) != self.arms or not all(0 <= n <= 1 for n in numbers):
+            raise ValueError(line)
         return self.build(torch.tensor([[numbers]]), torch.ones(1, 1, self.arms, 1))
 
 
@@ -291,10 +288,10 @@ class Processes(Decisions):
     """
 
     kind: Literal["processes"] = "processes"
-    states: Count = 10
+    states: Size = 10
     actions: ActionCount = 5
-    episodes: Count = 10
-    horizon: Horizon = 10
+    episodes: Size = 10
+    horizon: Size = 10
 
     deviation = 1.0
 
@@ -311,13 +308,15 @@ class Processes(Decisions):
         transitions = exponential / exponential.sum(-1, keepdim=True)
         return self.build(means, transitions.float())
 
-    def read(self, text: str, place: str) -> Environments:
+    @property
+    def form(self) -> str:
+        return "a whole number, the seed of a process"
+
+    def parse(self, line: str) -> Environments:
         """Return the process of a seed, such as `7`."""
-        if not text.strip().isdecimal() or int(text) > LARGEST_SEED:
-            raise InputError(
-                f"{place}: {quote(text)}; expected a whole number, the seed of a process"
-            )
-        return self.sample_seeded(1, f"read/{int(text)}")
+        if not 0 <= int(line) <= LARGEST_SEED:
+            raise ValueError(line)
+        return self.sample_seeded(1, f"read/{int(line)}")
 
 
 @dataclass(frozen=True)
@@ -333,11 +332,11 @@ class ActorCritic:
     """Decay rate gamma of the advantages."""
     trace: Share = 0.3
     """Decay rate lambda of the advantages."""
-    entropy: LossWeight = 0.05
+    entropy: Amount = 0.05
     """Weight of the entropy bonus at the first update."""
-    entropy_end: LossWeight = 0.01
+    entropy_end: Amount = 0.01
     """Weight of the entropy bonus at the last update."""
-    value: LossWeight = 0.5
+    value: Amount = 0.5
     """Weight of the critic's loss beside the policy's."""
 
     def at_update(self, update: int, steps: int) -> "ActorCritic":
@@ -366,7 +365,7 @@ def compute_advantages(
 def compute_loss(
     logits: PerAction,
     later: PerStep,
-    actions: Int[Tensor, "batch step"],
+    actions: Actions,
     rewards: PerAction,
     settings: ActorCritic,
 ) -> Float[Tensor, ""]:
@@ -404,18 +403,10 @@ class MetaRL:
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        if self.training.label_smoothing:
-            raise ValueError(
-                "training.label_smoothing is for words, not for actions; set it to 0"
-            )
-
-    def build_actor(self) -> Actor:
-        """Return the model with initial weights."""
-        data = self.data
-        return Actor(data.observation_width, data.shape[1], data.steps, self.model)
+        refuse_smoothing(self.training)
 
 
-class MetaRLObjective(TokenBatchObjective[Any, Environments]):
+class MetaRLObjective(TokenBatchObjective[int, Environments]):
     """Advantage actor-critic over environments that are sampled for each batch.
 
     The loss samples trajectories from the current policy.
@@ -424,16 +415,18 @@ class MetaRLObjective(TokenBatchObjective[Any, Environments]):
     metric = "regret"
     higher_is_better = False
 
-    def __init__(
-        self, actor: Actor, valid: Sequence[Environments], config: MetaRL
-    ) -> None:
-        self.actor = actor
+    def __init__(self, config: MetaRL, valid: Sequence[Environments]) -> None:
         self.config = config
-        lengths = [(config.data.steps, config.data.steps)] * config.data.train
-        super().__init__((), valid, config.training, lengths, "environments")
-
-    def place(self, index: int) -> str:
-        return f"environment {index}"
+        numbers = range(config.data.train)
+        lengths = [(config.data.steps, config.data.steps) for _ in numbers]
+        super().__init__(
+            numbers,
+            valid,
+            config.training,
+            lengths,
+            "environments",
+            run=partial(MetaRLRun, config),
+        )
 
     def batch(self, epoch: int, indices: list[int]) -> Environments:
         data = self.config.data
@@ -442,22 +435,23 @@ class MetaRLObjective(TokenBatchObjective[Any, Environments]):
 
     def loss(
         self,
-        model: nn.Module,
+        model: Any,
         batch: Environments,
         update: int,
         carried: Carried | None = None,
     ) -> Loss:
-        trajectories = act(self.actor, batch)
-        logits, values = model(trajectories.inputs)
-        settings = self.config.learning.at_update(update, self.settings.steps)
-        rewards = -trajectories.regrets
+        trajectories = act(model, batch)
         actions = trajectories.actions
-        total = compute_loss(logits, values, actions, rewards, settings)
+        settings = self.config.learning.at_update(update, self.settings.steps)
+        logits, values = model(trajectories.inputs)
+        total = compute_loss(
+            logits,
+            values,
+            actions,
+            -trajectories.regrets,
+            settings,
+        )
         return Loss(total, actions.numel())
-
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        device = next(model.parameters()).device
-        return compute_metrics(model, self.valid, device)
 
 
 def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
@@ -467,18 +461,16 @@ def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
         InputError: There are too few environments.
     """
     data = config.data
-    actor = config.build_actor()
     splits = data.load()
-    checksums = []
-    for batch in splits.valid:
-        content = batch.means.numpy().tobytes() + batch.transitions.numpy().tobytes()
-        checksums.append(hashlib.sha256(content).hexdigest() + "\n")
     sets = Splits(*map(range, data.sizes))
     return setup_task(
-        actor,
-        MetaRLObjective(actor, splits.valid, config),
+        MetaRLRun.build(config),
+        MetaRLObjective(config, splits.valid),
         sets,
-        digest(checksums),
+        digest_bytes(
+            batch.means.numpy().tobytes() + batch.transitions.numpy().tobytes()
+            for batch in splits.valid
+        ),
         DataSummary(
             unit="environments",
             rows=describe_rows(data, sets),
@@ -503,38 +495,34 @@ def compute_metrics(
         late-share: The same in the last tenth of the episodes.
     """
     random = torch.Generator(device).manual_seed(1)
-    regrets = []
-    rewards = []
-    optima = []
+    results = []
     for environments in batches:
-        trajectories = act(agent, environments.to(device), random)
-        shape = environments.episodes, environments.horizon
-        by_step = trajectories.action_regrets.double().unflatten(1, shape)
-        regrets.append(by_step.sum(-1))
-        rewards.append(trajectories.rewards.double().sum(-1))
+        environments = environments.to(device)
+        trajectories = act(agent, environments, random)
+        by_step = trajectories.action_regrets.double()
+        by_episode = by_step.unflatten(1, (environments.episodes, -1)).sum(-1)
+        rewards = trajectories.rewards.double().sum(-1)
         # The best policy knows the process and begins in the first state.
-        first_values = environments.action_values[:, 0, 0]
-        optima.append(first_values.amax(-1).double())
-    by_episode = torch.cat(regrets)
-    optimum = torch.cat(optima).sum().to(device)
+        optima = environments.action_values[:, 0, 0].amax(-1).double()
+        results.append((by_episode, rewards, optima))
+    by_episode, rewards, optima = map(torch.cat, zip(*results, strict=True))
     regret = by_episode.sum(-1)
-    variance = regret.var(correction=0)
-    standard_error = (variance / len(regret)).sqrt()
     episodes = by_episode.shape[1]
-    share = 1 - regret.sum() / (episodes * optimum)
     late = max(1, episodes // 10)
-    late_regret = by_episode[:, -late:].sum()
-    late_share = 1 - late_regret / (late * optimum)
+
+    def share(regrets: Tensor, episodes: int) -> float:
+        return 100 * (1 - regrets.sum() / (episodes * optima.sum())).item()
+
     return {
         "regret": regret.mean().item(),
-        "standard-error": standard_error.item(),
-        "reward": torch.cat(rewards).mean().item(),
-        "share": 100 * share.item(),
-        "late-share": 100 * late_share.item(),
+        "standard-error": (regret.var(correction=0) / len(regret)).sqrt().item(),
+        "reward": rewards.mean().item(),
+        "share": share(regret, episodes),
+        "late-share": share(by_episode[:, -late:], late),
     }
 
 
-class MetaRLRun(Run[str, TextPrediction]):
+class MetaRLRun(LineRun):
     """A trained agent: `load(folder).predict(texts)`.
 
     An example describes an environment: `0.2 0.9 0.5`, the probabilities of the arms, or
@@ -543,69 +531,53 @@ class MetaRLRun(Run[str, TextPrediction]):
 
     config: MetaRL
     model: Actor
-    supports = {
-        "predict": frozenset(),
-        "evaluate": frozenset(),
-        "attribute": frozenset(),
-    }
+    key = "environment"
 
-    def __init__(self, config: MetaRL, model: Actor) -> None:
-        self.config = config
-        self.model = model
-
-    @classmethod
-    def open(cls, run: RunDirectory, config: MetaRL) -> "MetaRLRun":
-        """Return the run in a folder, its model with initial weights."""
-        return cls(config, config.build_actor())
-
-    def parse(self, line: str, place: str = "text 1") -> str:
-        self.config.data.read(line, place)
-        return line
-
-    def record(self, example: str) -> dict[str, Any]:
-        return {"environment": example}
+    @staticmethod
+    def build(config: MetaRL) -> Actor:
+        data = config.data
+        return Actor(data.observation_width, data.shape[1], data.steps, config.model)
 
     def compute_metrics(
         self, examples: Sequence[Environments], options: EvaluationOptions
     ) -> dict[str, float]:
         return compute_metrics(self.model, examples, self.device)
 
-    def _predict(
-        self, examples: Sequence[str], options: PredictOptions
+    def predict_examples(
+        self, examples: Sequence[Environments]
     ) -> list[TextPrediction]:
-        return [
-            self._act(text, f"text {number}") for number, text in enumerate(examples, 1)
-        ]
+        """Return the actions in each environment, the same at every call.
+
+        Actions, and the `places`, the states before them, are counted from 1.
+        """
+        predictions = []
+        for environment in examples:
+            random = torch.Generator(self.device).manual_seed(1)
+            trajectories = act(self.model, environment.to(self.device), random)
+            states = trajectories.inputs[0, :, : self.config.data.shape[0]].argmax(-1)
+            actions = (trajectories.actions[0] + 1).tolist()
+            values = {
+                "actions": actions,
+                "rewards": trajectories.rewards[0].tolist(),
+                "places": (states + 1).tolist(),
+                "regret": trajectories.action_regrets.sum().item(),
+            }
+            text = " ".join(map(str, actions))
+            predictions.append(TextPrediction(text, values))
+        return predictions
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """Return the attention of each action to the steps before it."""
+        environment = self.read_line(example, "text 1")
         with record(self.model, only=self.model.self_attention) as maps:
-            prediction = self._act(example, "text 1")
+            (prediction,) = self.predict_examples([environment])
         weights = list(maps.values())[-1][0].double().cpu().numpy()
         actions = prediction.text.split()
-        rewards = prediction.values["rewards"]
-        steps = zip(actions, rewards, strict=True)
-        labels = [f"{action}: {reward:.3g}" for action, reward in steps]
-        attention = Alignment(weights, ("begin", *labels[:-1]), tuple(actions))
+        labels = ["begin"]
+        for action, reward in zip(actions, prediction.values["rewards"], strict=True):
+            labels.append(f"{action}: {reward:.3g}")
+        attention = Alignment(weights, tuple(labels[:-1]), tuple(actions))
         lookups = (to_single_map(attention, "weights"),)
         return Attribution(
             prediction, example, lookups, attention, options, detail=AXES
         )
-
-    def _act(self, text: str, place: str) -> TextPrediction:
-        """Return the actions in an environment, the same at every call.
-
-        Actions, and the `places`, the states before them, are counted from 1.
-        """
-        environment = self.config.data.read(text, place).to(self.device)
-        random = torch.Generator(self.device).manual_seed(1)
-        trajectories = act(self.model, environment, random)
-        states = trajectories.inputs[0, :, : self.config.data.shape[0]].argmax(-1)
-        actions = (trajectories.actions[0] + 1).tolist()
-        values = {
-            "actions": actions,
-            "rewards": trajectories.rewards[0].tolist(),
-            "places": (states + 1).tolist(),
-            "regret": trajectories.action_regrets.sum().item(),
-        }
-        return TextPrediction(" ".join(map(str, actions)), values)

@@ -10,8 +10,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.data.cache import cache_value
-from regard.data.generated.sentences import generate_topics
-from regard.data.generated.synthetic import Synthetic
+from regard.data.generated.pairs import (
+    Size,
+    SizeOrNone,
+    Synthetic,
+    disjoint_sets,
+)
+from regard.data.generated.sentences import CLAUSES, Message, make_message
 from regard.data.records import ITEM
 from regard.data.splits import Splits
 from regard.errors import InputError
@@ -22,6 +27,7 @@ from regard.tasks.class_prediction import (
     label_metrics,
     list_labels,
     order_like_start,
+    rank_labels,
 )
 from regard.tasks.classification import command
 from regard.tasks.classification.config import TextConfig
@@ -29,10 +35,16 @@ from regard.tasks.classification.data import Column, Labelled, LabelledTables
 from regard.tasks.classification.run import LabelledTextRun
 from regard.tasks.classification.training import Logits, Outputs, text_setup
 from regard.tasks.prediction import ShortRepr, flat
+from regard.tasks.run import LazyTask
 from regard.tasks.summary import count_classes
-from regard.tasks.task import LazyTask
 
-TASK = LazyTask(__name__, ":MultiLabel", ":setup", ":MultiLabelRun", command=command)
+TASK = LazyTask(
+    __name__,
+    ":MultiLabel",
+    ":setup",
+    ":MultiLabelRun",
+    command=command,
+)
 NONE = "(none)"
 """What stands for no label."""
 Labels = tuple[str, ...]
@@ -66,28 +78,31 @@ class Topics(Synthetic):
     """Generated messages about none to `most` of six topics, which are their labels."""
 
     kind: Literal["topics"] = "topics"
-    train: int = 4_000
-    valid: int = 300
-    test: int = 500
-    most: int = 3
+    train: Size = 4_000
+    valid: Size = 300
+    test: SizeOrNone = 500
+    most: Annotated[int, Field(ge=1, le=len(CLAUSES))] = 3
 
     second: ClassVar[None] = None
 
-    def load(self) -> Splits[Labelled[Labels]]:
-        """Generate all three sets.
+    def messages(self) -> tuple[Sequence[Message], ...]:
+        """Return the messages of the three sets."""
+        return disjoint_sets(
+            self.sizes,
+            self.seed,
+            lambda part, random: make_message(self.most, random),
+            self.kind,
+        )
 
-        Raises:
-            InputError: There are fewer topics than `most`.
-        """
+    def load(self) -> Splits[Labelled[Labels]]:
+        """Generate all three sets."""
         sets = []
-        for messages in generate_topics(self.sizes, self.most, self.seed):
-            numbered = enumerate(messages, 1)
-            sets.append(
-                [
-                    Labelled((message.text,), message.topics, f"message {number}")
-                    for number, message in numbered
-                ]
-            )
+        for messages in self.messages():
+            examples = []
+            for number, message in enumerate(messages, 1):
+                place = f"message {number}"
+                examples.append(Labelled((message.text,), message.topics, place))
+            sets.append(examples)
         return Splits(*sets)
 
     def tests(self) -> Sequence[Labelled]:
@@ -121,8 +136,7 @@ class LabelsPrediction(ShortRepr):
         return ["\t".join(pairs) or NONE]
 
     def __str__(self) -> str:
-        pairs = (f"{name} {self.probabilities[name]:.4f}" for name in self.labels)
-        return ", ".join(pairs) or NONE
+        return self.lines()[0].replace("\t", " ")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -150,27 +164,27 @@ class LabelOutputs(Outputs):
             InputError: A label is unknown.
         """
         for example in examples:
-            for label in example.label:
-                if label not in self.labels:
-                    raise InputError(
-                        f"{example.place}: label {label!r} is none of the training "
-                        f"set's: {list_labels(self.labels)}"
-                    )
-        sets = [set(example.label) for example in examples]
-        return [[float(label in group) for label in self.labels] for group in sets]
+            if unknown := [name for name in example.label if name not in self.labels]:
+                raise InputError(
+                    f"{example.place}: label {unknown[0]!r} is none of the training "
+                    f"set's: {list_labels(self.labels)}"
+                )
+        return [
+            [float(label in example.label) for label in self.labels]
+            for example in examples
+        ]
 
     def describe(self, examples: Sequence[Labelled]) -> dict[str, Any]:
         """Return the labels with their counts, and one that looks like several."""
         counts = count_classes(label for item in examples for label in item.label)
-        for mark in ";|,":
-            several = [label for label in self.labels if mark in label]
-            if several and len(counts) > 1:
-                warning = (
-                    f"the label {several[0]!r} may be several labels; set data.separator "
-                    f"if {mark!r} stands between"
-                )
-                return {"classes": counts, "warnings": [warning]}
-        return {"classes": counts}
+        warnings = [
+            f"the label {label!r} may be several labels; set data.separator if {mark!r} "
+            "stands between"
+            for mark in ";|,"
+            for label in self.labels
+            if mark in label and len(counts) > 1
+        ]
+        return {"classes": counts, "warnings": warnings[:1]}
 
     def loss(
         self, logits: Logits, targets: Tensor, smoothing: float
@@ -183,8 +197,7 @@ class LabelOutputs(Outputs):
     def predictions(self, logits: Logits) -> list[LabelsPrediction]:
         results = []
         for row in logits.sigmoid().tolist():
-            pairs = zip(self.labels, row, strict=True)
-            ranked = dict(sorted(pairs, key=lambda pair: -pair[1]))
+            ranked = rank_labels(self.labels, row)
             chosen = [name for name in ranked if ranked[name] >= self.threshold]
             results.append(LabelsPrediction(tuple(chosen), ranked))
         return results

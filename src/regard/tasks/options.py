@@ -5,19 +5,11 @@ module imports nothing heavy, because the command line reads it at every start.
 """
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cache
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    get_args,
-    get_type_hints,
-)
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from regard.attribution.kinds import Kind, Role
 from regard.errors import InputError
@@ -45,7 +37,7 @@ ViewName = Literal["matrix", "lines", "heads", "reading", "rollout", "entropy"]
 
 @dataclass(frozen=True)
 class Option:
-    """The declaration of an option, a note on its field.
+    """The declaration of an option, in the metadata of its field.
 
     Attributes:
         help: What it does, a sentence for `--help` and for an API's schema.
@@ -65,28 +57,24 @@ class Option:
 
     def check(self, name: str, value: int | float) -> None:
         """Raise InputError for a number out of bounds, or one that is not finite."""
-        fits = True
-        bounds = []
-        if self.least is not None:
-            fits = fits and value >= self.least
-            bounds.append(f"at least {self.least:g}")
-        if self.above is not None:
-            fits = fits and value > self.above
-            bounds.append(f"above {self.above:g}")
-        if self.most is not None:
-            fits = fits and value <= self.most
-            bounds.append(f"at most {self.most:g}")
-        if not math.isfinite(value) or not fits:
-            expected = " and ".join(bounds) or "a finite number"
-            raise InputError(f"{name} is {value}; expected {expected}")
+        bounds = (
+            ("at least", self.least, operator.ge),
+            ("above", self.above, operator.gt),
+            ("at most", self.most, operator.le),
+        )
+        for words, bound, holds in bounds:
+            if bound is not None and not holds(value, bound):
+                raise InputError(f"{name} is {value}; expected {words} {bound:g}")
+        if not math.isfinite(value):
+            raise InputError(f"{name} is {value}; expected a finite number")
 
 
-Beam = Annotated[
-    int | None,
-    Option(
-        "Width of the search; 1 is greedy. Default: the run's own.", least=1, served=64
-    ),
-]
+def option(default: Any, help: str, **declaration: Any) -> Any:
+    """Declare a field with the arguments of its `Option`."""
+    return field(default=default, metadata={"option": Option(help, **declaration)})
+
+
+BEAM = "Width of the search; 1 is greedy. Default: the run's own."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +87,11 @@ class Options:
         False counts as unset where the default is None.
         """
         values = {}
-        for option in fields(self):
-            value = getattr(self, option.name)
-            default = option.default
-            if value != default and not (value is False and default is None):
-                values[option.name] = value
+        for item in fields(self):
+            value = getattr(self, item.name)
+            is_off = value is False and item.default is None
+            if value != item.default and not is_off:
+                values[item.name] = value
         return values
 
     def check(self) -> None:
@@ -117,15 +105,9 @@ class Options:
 OptionsType = TypeVar("OptionsType", bound=Options)
 
 
-@cache
 def list_options(kind: type[Options]) -> dict[str, Option]:
     """Return the declaration of each option of a verb, by its name."""
-    hints = get_type_hints(kind, include_extras=True)
-    declarations = {}
-    for option in fields(kind):
-        (declaration,) = hints[option.name].__metadata__
-        declarations[option.name] = declaration
-    return declarations
+    return {item.name: item.metadata["option"] for item in fields(kind)}
 
 
 def options_of(
@@ -146,95 +128,72 @@ def options_of(
 class PredictOptions(Options):
     """The options of `predict`."""
 
-    beam: Beam = None
-    n_best: Annotated[
-        int,
-        Option(
-            "Number of different predictions for each example, best first.",
-            least=1,
-            served=64,
-        ),
-    ] = 1
-    temperature: Annotated[
-        float | None,
-        Option(
-            "Sample instead of searching: 1 from the model's distribution, below 1 "
-            "likely tokens more often.",
-            least=0,
-            served=100,
-        ),
-    ] = None
-    top_k: Annotated[
-        int | None,
-        Option("Sample from the k best tokens only; 0 is all.", least=0),
-    ] = None
-    top_p: Annotated[
-        float | None,
-        Option(
-            "Sample from the best tokens that together have this probability.",
-            above=0,
-            most=1,
-        ),
-    ] = None
-    seed: Annotated[
-        int | None,
-        Option("Seed of the samples.", least=0, most=2**63 - 1),
-    ] = None
-    prefix: Annotated[str, Option("Beginning of every prediction.")] = ""
-    phrases: Annotated[
-        Sequence[str],
-        Option(
-            "A text that every prediction contains. Repeatable.",
-            served=16,
-            flag="phrase",
-        ),
-    ] = ()
-    attention: Annotated[
-        bool | None,
-        Option("Whether predictions have attention. Default: the run's own."),
-    ] = None
-    min_length: Annotated[
-        int | None,
-        Option("Least tokens of a prediction, its end included.", least=0, served=2000),
-    ] = None
-    end_at_limit: Annotated[
-        bool | None,
-        Option("End a prediction at its longest, even within a sentence."),
-    ] = None
-    repetition_penalty: Annotated[
-        float | None,
-        Option(
-            "Above 1: tokens that the prediction or its prompt contains become less "
-            "likely; 1 changes nothing.",
-            above=0,
-            served=100,
-        ),
-    ] = None
-    no_repeat: Annotated[
-        int | None,
-        Option(
-            "No sequence of this many tokens occurs twice in a prediction; 0 allows all.",
-            least=0,
-            served=2000,
-        ),
-    ] = None
-    length_penalty: Annotated[
-        float | None,
-        Option(
-            "Exponent of the length that divides the log-probability of a beam's "
-            "predictions; above 0 favors longer ones.",
-            least=0,
-            served=100,
-        ),
-    ] = None
-    tokens: Annotated[
-        int | None,
-        Option(
-            "Most tokens of a continuation. Default: the run's own.",
-            least=1,
-            served=2000,
-        ),
-    ] = None
+    beam: int | None = option(None, BEAM, least=1, served=64)
+    n_best: int = option(
+        1,
+        "Number of different predictions for each example, best first.",
+        least=1,
+        served=64,
+    )
+    temperature: float | None = option(
+        None,
+        "Sample instead of searching: 1 from the model's distribution, below 1 "
+        "likely tokens more often.",
+        least=0,
+        served=100,
+    )
+    top_k: int | None = option(
+        None, "Sample from the k best tokens only; 0 is all.", least=0
+    )
+    top_p: float | None = option(
+        None,
+        "Sample from the best tokens that together have this probability.",
+        above=0,
+        most=1,
+    )
+    seed: int | None = option(None, "Seed of the samples.", least=0, most=2**63 - 1)
+    prefix: str = option("", "Beginning of every prediction.")
+    phrases: Sequence[str] = option(
+        (),
+        "A text that every prediction contains. Repeatable.",
+        served=16,
+        flag="phrase",
+    )
+    attention: bool | None = option(
+        None, "Whether predictions have attention. Default: the run's own."
+    )
+    min_length: int | None = option(
+        None, "Least tokens of a prediction, its end included.", least=0, served=2000
+    )
+    end_at_limit: bool | None = option(
+        None, "End a prediction at its longest, even within a sentence."
+    )
+    repetition_penalty: float | None = option(
+        None,
+        "Above 1: tokens that the prediction or its prompt contains become less "
+        "likely; 1 changes nothing.",
+        above=0,
+        served=100,
+    )
+    no_repeat: int | None = option(
+        None,
+        "No sequence of this many tokens occurs twice in a prediction; 0 allows all.",
+        least=0,
+        served=2000,
+    )
+    length_penalty: float | None = option(
+        None,
+        "Exponent of the length that divides the log-probability of a beam's "
+        "predictions; above 0 favors longer ones.",
+        least=0,
+        served=100,
+    )
+    tokens: int | None = option(
+        None,
+        "Most tokens of a continuation. Default: the run's own.",
+        least=1,
+        served=2000,
+    )
 
     def check(self) -> None:
         """Raise InputError for a beam with sampling, or a number out of bounds."""
@@ -267,12 +226,9 @@ class PredictOptions(Options):
             InputError: As `check`, or a seed without a temperature.
         """
         self.check()
-        names = (*SAMPLING, *SHAPING)
-        chosen = {name: v for name, v in self.chosen().items() if name in names}
-        if self.beam is not None:
-            return replace(default, **chosen).with_beam(self.beam)
+        chosen = {name: v for name, v in self.chosen().items() if name in SEARCHING}
         try:
-            search = replace(default, **chosen)
+            search = replace(default, **chosen).with_beam(self.beam)
         except ValueError as error:
             raise InputError(str(error)) from error
         if self.sampling and search.temperature is None:
@@ -284,14 +240,12 @@ class PredictOptions(Options):
 class StreamOptions(PredictOptions):
     """The options of `stream`: greedy or sampled outputs, token by token."""
 
-    prefix_tokens: Annotated[
-        tuple[int, ...],
-        Option("Ids that every output begins with, in place of prefix.", served=2000),
-    ] = ()
-    candidates: Annotated[
-        int,
-        Option("Number of most likely tokens in each event.", least=0, served=20),
-    ] = 0
+    prefix_tokens: tuple[int, ...] = option(
+        (), "Ids that every output begins with, in place of prefix.", served=2000
+    )
+    candidates: int = option(
+        0, "Number of most likely tokens in each event.", least=0, served=20
+    )
 
     def encode_prefix(self, encode: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
         """Return the tokens that an output begins with.
@@ -311,64 +265,51 @@ class StreamOptions(PredictOptions):
 class EvaluationOptions(Options):
     """The options of `evaluate`."""
 
-    beam: Beam = None
-    columns: Annotated[
-        str | None,
-        Option(
-            "Columns of a table, names or numbers from 1, with commas between: of source "
-            "and target, of text, second text and label, of question, context and answer, "
-            "of image and captions, or of word and tag. Default: the run's own."
-        ),
-    ] = None
-    skip_bad: Annotated[bool, Option("Leave out bad records and count them.")] = False
-    cache: Annotated[
-        tuple[int, float, float] | None,
-        Option(
-            "States, share and sharpness of a cache beside a language model (Grave 2017), "
-            "such as 2000 0.1 0.3."
-        ),
-    ] = None
+    beam: int | None = option(None, BEAM, least=1, served=64)
+    columns: str | None = option(
+        None,
+        "Columns of a table, names or numbers from 1, with commas between: of source "
+        "and target, of text, second text and label, of question, context and answer, "
+        "of image and captions, or of word and tag. Default: the run's own.",
+    )
+    skip_bad: bool = option(False, "Leave out bad records and count them.")
+    cache: tuple[int, float, float] | None = option(
+        None,
+        "States, share and sharpness of a cache beside a language model (Grave 2017), "
+        "such as 2000 0.1 0.3.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttributionOptions(Options):
     """The options of `attribute`."""
 
-    kinds: Annotated[
-        Sequence[Kind],
-        Option(
-            "The weights; gradient x input; the norms of what is read; or rollout over "
-            "all layers. Repeatable. Default: the run's own.",
-            served=4,
-            flag="kind",
-        ),
-    ] = ()
-    maps: Annotated[
-        Sequence[int] | None,
-        Option(
-            "Only these maps, layer x heads + head, from 0. Default: all.",
-            served=1024,
-            flag="map",
-        ),
-    ] = None
-    role: Annotated[
-        Role | None,
-        Option(
-            "Attention of an encoder-decoder: cross, of the output to its source; encoder "
-            "or decoder, the self-attention of that side. Default: cross."
-        ),
-    ] = None
-    beam: Beam = None
-    target: Annotated[
-        str | None, Option("A forced output instead of the run's prediction.")
-    ] = None
-    finished: Annotated[bool, Option("Whether the forced output is finished.")] = True
-    target_tokens: Annotated[
-        Sequence[int] | None,
-        Option(
-            "Ids of a forced output, the end included if it is finished.", served=2000
-        ),
-    ] = None
+    kinds: Sequence[Kind] = option(
+        (),
+        "The weights; gradient x input; the norms of what is read; or rollout over "
+        "all layers. Repeatable. Default: the run's own.",
+        served=4,
+        flag="kind",
+    )
+    maps: Sequence[int] | None = option(
+        None,
+        "Only these maps, layer x heads + head, from 0. Default: all.",
+        served=1024,
+        flag="map",
+    )
+    role: Role | None = option(
+        None,
+        "Attention of an encoder-decoder: cross, of the output to its source; encoder "
+        "or decoder, the self-attention of that side. Default: cross.",
+    )
+    beam: int | None = option(None, BEAM, least=1, served=64)
+    target: str | None = option(
+        None, "A forced output instead of the run's prediction."
+    )
+    finished: bool = option(True, "Whether the forced output is finished.")
+    target_tokens: Sequence[int] | None = option(
+        None, "Ids of a forced output, the end included if it is finished.", served=2000
+    )
 
     def list_kinds(self, default: Kind = "weights") -> tuple[Kind, ...]:
         """Return the kinds without repeats, weights first, or the default."""
@@ -376,13 +317,13 @@ class AttributionOptions(Options):
         return kinds or (default,)
 
 
-RANGES = frozenset({"words", "source", "target"})
+RANGES = frozenset({"words", "source", "target", "width"})
 VIEW_OPTIONS: dict[ViewName, frozenset[str]] = {
-    "matrix": RANGES | {"scale", "width"},
-    "lines": RANGES | {"threshold", "width"},
-    "heads": RANGES | {"scale", "width"},
-    "reading": RANGES | {"scale", "width"},
-    "rollout": RANGES | {"scale", "width"},
+    "matrix": RANGES | {"scale"},
+    "lines": RANGES | {"threshold"},
+    "heads": RANGES | {"scale"},
+    "reading": RANGES | {"scale"},
+    "rollout": RANGES | {"scale"},
     "entropy": frozenset({"width"}),
 }
 """The options that each view of attention heads supports."""
@@ -394,49 +335,36 @@ PAGE_OPTIONS = frozenset({"largest", "breakdown_limit"})
 class FigureOptions(Options):
     """The options of figures. Without any of a view, a run draws its own figure."""
 
-    view: Annotated[
-        ViewName | None,
-        Option(
-            "matrix; lines between two copies of the text, a color for each head; heads, "
-            "all of all layers side by side; reading, the text shaded by what each token "
-            "reads; rollout, all layers together beside the last; entropy of every head. "
-            "Default: matrix; of classes of texts the shaded text, of images a heat map."
-        ),
-    ] = None
-    words: Annotated[
-        bool, Option("Between words separated by spaces instead of tokens.")
-    ] = False
-    source: Annotated[
-        str | None, Option("Only the source tokens A to B-1, as A:B, from 0.")
-    ] = None
-    target: Annotated[
-        str | None, Option("Only the target tokens A to B-1, as A:B, from 0.")
-    ] = None
-    threshold: Annotated[
-        float | None,
-        Option(
-            "Of lines: the least weight that has one. Default: 0.15.", least=0, most=1
-        ),
-    ] = None
-    scale: Annotated[
-        float | None,
-        Option(
-            "Weight with the darkest color. Default: 1; of several heads the greatest.",
-            above=0,
-        ),
-    ] = None
-    width: Annotated[
-        float | None, Option("Of a .png on paper, in centimeters.", above=0)
-    ] = None
-    largest: Annotated[float, Option("Megabytes that an .html page may have.")] = 16.0
-    breakdown_limit: Annotated[
-        int,
-        Option(
-            "Numbers in an .html page for the breakdown of lookups; beyond this maximum "
-            "it has none.",
-            flag="worked",
-        ),
-    ] = 1_000_000
+    view: ViewName | None = option(
+        None,
+        "matrix; lines between two copies of the text, a color for each head; heads, "
+        "all of all layers side by side; reading, the text shaded by what each token "
+        "reads; rollout, all layers together beside the last; entropy of every head. "
+        "Default: matrix; of classes of texts the shaded text, of images a heat map.",
+    )
+    words: bool = option(False, "Between words separated by spaces instead of tokens.")
+    source: str | None = option(
+        None, "Only the source tokens A to B-1, as A:B, from 0."
+    )
+    target: str | None = option(
+        None, "Only the target tokens A to B-1, as A:B, from 0."
+    )
+    threshold: float | None = option(
+        None, "Of lines: the least weight that has one. Default: 0.15.", least=0, most=1
+    )
+    scale: float | None = option(
+        None,
+        "Weight with the darkest color. Default: 1; of several heads the greatest.",
+        above=0,
+    )
+    width: float | None = option(None, "Of a .png on paper, in centimeters.", above=0)
+    largest: float = option(16.0, "Megabytes that an .html page may have.")
+    breakdown_limit: int = option(
+        1_000_000,
+        "Numbers in an .html page for the breakdown of lookups; beyond this maximum "
+        "it has none.",
+        flag="worked",
+    )
 
     @property
     def view_options(self) -> frozenset[str]:
@@ -466,34 +394,17 @@ class FigureOptions(Options):
             InputError: There are none.
         """
         text = getattr(self, side)
-        return slice(0, count) if text is None else parse_range(side, text, count)
-
-
-def parse_range(name: str, text: str, count: int) -> slice:
-    """Return the positions `A:B` of `count`.
-
-    Args:
-        name: The name of the option, for messages.
-        text: `A:B`, `A:`, `:B` or `A`.
-        count: Number of positions.
-
-    Raises:
-        InputError: The text is no range, or the range is empty.
-    """
-    match = re.fullmatch(r"(\d+)|(\d*):(\d*)", text)
-    if match is None:
-        raise InputError(
-            f"{name} is {text!r}; expected A:B, A:, :B or A, numbers from 0"
-        )
-    index, first, last = match.groups()
-    start = int(index or first or 0)
-    end = int(last or count)
-    if index:
-        end = start + 1
-    if last:
-        end = min(end, count)
-    if not start < end <= count:
-        raise InputError(
-            f"{name} is {text!r}; there are {count} positions, from 0: choose from them"
-        )
-    return slice(start, end)
+        if text is None:
+            return slice(0, count)
+        match = re.fullmatch(r"(\d*):(\d*)", text)
+        if text.isdecimal():
+            match = re.fullmatch(r"(\d*):(\d*)", f"{text}:{int(text) + 1}")
+        if match is None:
+            raise InputError(f"{side} is {text!r}; expected A:B or A, numbers from 0")
+        positions = range(count)[int(match[1] or 0) : int(match[2] or count)]
+        if not positions:
+            raise InputError(
+                f"{side} is {text!r}; there are {count} positions, from 0: choose from "
+                "them"
+            )
+        return slice(positions.start, positions.stop)

@@ -1,9 +1,11 @@
-"""Pointer networks (Vinyals 2015, 1506.03134): orders and choices of a set's elements."""
+"""Pointer networks (Vinyals 2015, 1506.03134): sorting numbers, convex hulls of points."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from operator import eq
 from random import Random
 from typing import Any, Literal
@@ -11,12 +13,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.record import record_breakdown
+from regard.attention.record import record
 from regard.attribution.aggregation import to_single_map
 from regard.data.batches import Batch, pad_rows
-from regard.data.generated.synthetic import SyntheticOfLengths
-from regard.data.splits import Splits
-from regard.decoding.hypothesis import Hypothesis
+from regard.data.generated.pairs import IndependentSets, SyntheticOfLengths
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
@@ -25,21 +25,20 @@ from regard.shapes import Float, Int
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.base import (
+    LineRun,
     Setup,
     TokenBatchObjective,
     digest_splits,
     search_batches,
     setup_task,
 )
-from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
+from regard.tasks.options import AttributionOptions, EvaluationOptions
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run
+from regard.tasks.run import LazyTask, refuse_smoothing
 from regard.tasks.summary import DataSummary, Lengths, describe_rows
-from regard.tasks.task import LazyTask
-from regard.text.special import IGNORED, SPECIAL
+from regard.text.kinds import IGNORED, SPECIAL
 from regard.training.objectives import Carried, Loss
-from regard.training.schedules import forcing
-from regard.training.settings import Training
+from regard.training.settings import Training, forcing
 
 TASK = LazyTask(
     __name__,
@@ -50,24 +49,27 @@ TASK = LazyTask(
 )
 BATCH_ROWS = 256
 """Sets in one batch of decoding."""
-Element = tuple[float, ...]
-Elements = str | Sequence[Element]
-"""A set as its elements, or as a line: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`."""
+Elements = Sequence[tuple[float, ...]]
 
 
 @dataclass(frozen=True)
 class PointedSet:
     """Vectors of one width with the positions that a pointer network learns."""
 
-    elements: tuple[Element, ...]
-    target: tuple[int, ...]
+    elements: Elements
+    target: Sequence[int]
     """Positions in the set, from 0."""
-    place: str
-    """Where the set came from, for messages."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The elements as lines have them."""
+        return [
+            ",".join(f"{number:.3g}" for number in element) for element in self.elements
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneratedSets(SyntheticOfLengths, ABC):
+class GeneratedSets(IndependentSets, SyntheticOfLengths):
     """Sets of `least` to `most` elements, uniform from 0 to 1 in every dimension.
 
     least: The smallest number of elements in a set.
@@ -80,28 +82,34 @@ class GeneratedSets(SyntheticOfLengths, ABC):
     width = 1
 
     @abstractmethod
-    def solve(self, elements: Sequence[Element]) -> list[int]:
+    def solve(self, elements: Elements) -> list[int]:
         """Return the target of a set."""
 
-    def load(self) -> Splits[PointedSet]:
-        """Generate the three sets, each with a generator of its own."""
-        return Splits(*map(self._make, ("train", "valid", "test")))
-
-    def tests(self) -> list[PointedSet]:
-        """Generate the test set."""
-        return self._make("test")
-
-    def _make(self, name: str) -> list[PointedSet]:
+    def make(self, name: str) -> list[PointedSet]:
         random = Random(f"{type(self).__name__}/{self.seed}/{name}")
         sets = []
-        for number in range(1, getattr(self, name) + 1):
+        for _ in range(getattr(self, name)):
             count = random.randint(self.least, self.most)
-            elements = tuple(
-                tuple(random.random() for _ in range(self.width)) for _ in range(count)
-            )
-            target = tuple(self.solve(elements))
-            sets.append(PointedSet(elements, target, f"{name} {number}"))
+            numbers = [random.random() for _ in range(count * self.width)]
+            elements = tuple(zip(*[iter(numbers)] * self.width, strict=True))
+            sets.append(PointedSet(elements, tuple(self.solve(elements))))
         return sets
+
+    @property
+    def form(self) -> str:
+        """What a line is: `0.5 0.1 0.7`, or of points `0.5,0.2 0.1,0.9`."""
+        return (
+            f"elements of {self.width} numbers, separated by spaces, those of a point by "
+            "commas"
+        )
+
+    def parse(self, line: str) -> PointedSet:
+        """Return the set of a line. Raises ValueError for another line."""
+        elements = [tuple(map(float, word.split(","))) for word in line.split()]
+        sizes = {len(element) for element in elements}
+        if sizes != {self.width} or not all(map(math.isfinite, chain(*elements))):
+            raise ValueError(line)
+        return PointedSet(elements, ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +118,8 @@ class Sorting(GeneratedSets):
 
     kind: Literal["sorting"] = "sorting"
 
-    def solve(self, elements: Sequence[Element]) -> list[int]:
-        return sorted(range(len(elements)), key=lambda index: elements[index])
+    def solve(self, elements: Elements) -> list[int]:
+        return sorted(range(len(elements)), key=elements.__getitem__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +134,8 @@ class ConvexHull(GeneratedSets):
     width = 2
     smallest = 3
 
-    def solve(self, elements: Sequence[Element]) -> list[int]:
-        order = sorted(range(len(elements)), key=lambda index: elements[index])
+    def solve(self, elements: Elements) -> list[int]:
+        order = sorted(range(len(elements)), key=elements.__getitem__)
         lower = build_half_hull(order, elements)
         upper = build_half_hull(order[::-1], elements)
         hull = lower[:-1] + upper[:-1]
@@ -135,23 +143,18 @@ class ConvexHull(GeneratedSets):
         return hull[start:] + hull[:start]
 
 
-def build_half_hull(order: Sequence[int], points: Sequence[Element]) -> list[int]:
+def build_half_hull(order: Sequence[int], points: Elements) -> list[int]:
     """Return one side of the hull, by Andrew's monotone chain."""
     chain: list[int] = []
     for index in order:
         while len(chain) > 1:
-            a = points[chain[-2]]
-            b = points[chain[-1]]
-            if cross_product(a, b, points[index]) > 0:
+            (ax, ay), (bx, by), (cx, cy) = (points[i] for i in (*chain[-2:], index))
+            # the path from a over b to c turns left
+            if (bx - ax) * (cy - ay) - (by - ay) * (cx - ax) > 0:
                 break
             chain.pop()
         chain.append(index)
     return chain
-
-
-def cross_product(a: Element, b: Element, c: Element) -> float:
-    """Return a number above 0 where the path from a over b to c turns left."""
-    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,10 +174,7 @@ class Pointer:
                 f"data.most is {self.data.most}, more than model.max_elements, "
                 f"{longest}; raise that"
             )
-        if self.training.label_smoothing:
-            raise ValueError(
-                "training.label_smoothing is for words, not for positions; set it to 0"
-            )
+        refuse_smoothing(self.training)
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,16 +195,15 @@ class SetBatch(Batch):
 def collate_sets(sets: Sequence[PointedSet]) -> SetBatch:
     """Pad at least one set with its target."""
     vectors = [torch.tensor(example.elements) for example in sets]
-    lengths = torch.tensor([len(example.elements) for example in sets])
     targets = [[END + 1 + index for index in example.target] for example in sets]
     target_in, _ = pad_rows([[SPECIAL.start, *target] for target in targets])
-    target_out, _ = pad_rows([[*target, END] for target in targets], fill=IGNORED)
+    target_out, lengths = pad_rows([[*target, END] for target in targets], fill=IGNORED)
     return SetBatch(
         nn.utils.rnn.pad_sequence(vectors, batch_first=True),
-        lengths,
+        torch.tensor(list(map(len, vectors))),
         target_in,
         target_out,
-        sum(len(target) + 1 for target in targets),
+        int(lengths.sum()),
     )
 
 
@@ -214,37 +213,18 @@ class PointerObjective(TokenBatchObjective[PointedSet, SetBatch]):
     metric = "exact-match"
     higher_is_better = True
 
-    def __init__(
-        self, config: Pointer, train: Sequence[PointedSet], valid: Sequence[PointedSet]
-    ) -> None:
-        self.config = config
-        lengths = [(len(s.elements) + 1, len(s.target) + 1) for s in train]
-        super().__init__(train, valid, config.training, lengths, "sets")
-
     def collate(self, examples: Sequence[PointedSet]) -> SetBatch:
         return collate_sets(examples)
 
     def loss(
-        self,
-        model: nn.Module,
-        batch: SetBatch,
-        update: int,
-        carried: Carried | None = None,
+        self, model: Any, batch: SetBatch, update: int, carried: Carried | None = None
     ) -> Loss:
-        assert isinstance(model, PointerNetwork)
+        forced = forcing(self.settings, update)
         features = model.features(
-            batch.elements,
-            batch.lengths,
-            batch.target_in,
-            forcing(self.settings, update),
+            batch.elements, batch.lengths, batch.target_in, forcing=forced
         )
         total, _ = model.decoder.output.loss(features, batch.target_out)
         return Loss(total, batch.target_tokens)
-
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, PointerNetwork)
-        run = PointerRun(self.config, model)
-        return run.compute_metrics(self.valid, EvaluationOptions(beam=1))
 
 
 def setup(config: Pointer, folder: RunDirectory, processes: int) -> Setup:
@@ -254,62 +234,61 @@ def setup(config: Pointer, folder: RunDirectory, processes: int) -> Setup:
         InputError: There is too little data.
     """
     splits = config.data.load()
-    first = splits.train[0]
-    summary = DataSummary(
-        unit="sets",
-        rows=describe_rows(config.data, splits),
-        lengths={"set": Lengths.of([len(s.elements) for s in splits.train])},
-        example={
-            "set": " ".join(format_set(first.elements)),
-            "places": " ".join(map(str, first.target)),
-        },
-    )
+    sizes = [len(example.elements) for example in splits.train]
+    lengths = [
+        (size + 1, len(example.target) + 1)
+        for size, example in zip(sizes, splits.train, strict=True)
+    ]
     return setup_task(
-        PointerNetwork(config.data.width, config.model),
-        PointerObjective(config, splits.train, splits.valid),
+        PointerRun.build(config),
+        PointerObjective(
+            splits.train,
+            splits.valid,
+            config.training,
+            lengths,
+            "sets",
+            run=partial(PointerRun, config),
+        ),
         splits,
-        digest_splits(splits, lambda s: f"{s.elements}\0{s.target}\n"),
-        summary,
+        digest_splits(
+            splits, lambda example: f"{example.elements}\0{example.target}\n"
+        ),
+        DataSummary(
+            unit="sets",
+            rows=describe_rows(config.data, splits),
+            lengths={"set": Lengths.of(sizes)},
+        ),
     )
 
 
-class PointerRun(Run[Elements, TextPrediction]):
-    """A trained pointer network: `load(folder).predict(sets)`."""
+class PointerRun(LineRun):
+    """A trained pointer network: `load(folder).predict(["0.5 0.1 0.7"])`."""
 
     config: Pointer
     model: PointerNetwork
-    supports = {
-        "predict": frozenset(),
-        "evaluate": frozenset(),
-        "attribute": frozenset(),
-    }
+    key = "set"
 
-    def __init__(self, config: Pointer, model: PointerNetwork) -> None:
-        self.config = config
-        self.model = model
+    @staticmethod
+    def build(config: Pointer) -> PointerNetwork:
+        return PointerNetwork(config.data.width, config.model)
 
-    @classmethod
-    def open(cls, run: RunDirectory, config: Pointer) -> "PointerRun":
-        """Return the run in a folder, its model with initial weights."""
-        return cls(config, PointerNetwork(config.data.width, config.model))
-
-    def parse(self, line: str, place: str = "text 1") -> Elements:
-        self._check(line, place)
-        return line
-
-    def record(self, example: Elements) -> dict[str, Any]:
-        if isinstance(example, str):
-            return {"set": example}
-        return {"set": [list(element) for element in example]}
+    def read_line(self, line: str, place: str) -> PointedSet:
+        example = super().read_line(line, place)
+        count = len(example.elements)
+        if count > self.model.max_elements:
+            raise InputError(
+                f"{place}: has {count} elements; the model takes {self.model.max_elements}"
+            )
+        return example
 
     def compute_metrics(
         self, examples: Sequence[PointedSet], options: EvaluationOptions
     ) -> dict[str, float]:
         """Return the shares of outputs and of positions that are right, in percent."""
-        search = self.config.search.with_beam(options.beam)
-        outputs = map(decode_positions, self._search(examples, search))
+        predictions = self.search(examples, self.config.search.with_beam(options.beam))
         exact = correct = count = 0
-        for example, output in zip(examples, outputs, strict=True):
+        for example, prediction in zip(examples, predictions, strict=True):
+            output = prediction.values["places"]
             exact += output == example.target
             correct += sum(map(eq, output, example.target))
             count += len(example.target)
@@ -318,22 +297,10 @@ class PointerRun(Run[Elements, TextPrediction]):
             "places": 100 * correct / count,
         }
 
-    def _predict(
-        self, examples: Sequence[Elements], options: PredictOptions
-    ) -> list[TextPrediction]:
-        """Return positions in the sets, from 0, with their log-probability."""
-        sets = [
-            self._check(example, f"set {number}")
-            for number, example in enumerate(examples, 1)
-        ]
-        predictions = []
-        for hypothesis in self._search(sets, self.config.search):
-            positions = decode_positions(hypothesis)
-            values = {"places": positions, "score": hypothesis.score}
-            predictions.append(TextPrediction(" ".join(map(str, positions)), values))
-        return predictions
+    def predict_examples(self, examples: Sequence[PointedSet]) -> list[TextPrediction]:
+        return self.search(examples, self.config.search)
 
-    def _attribute(self, example: Elements, options: AttributionOptions) -> Attribution:
+    def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """Attribute by a pass with teacher forcing.
 
         The weights of every step are on the end and on each element; the end's step is
@@ -341,70 +308,40 @@ class PointerRun(Run[Elements, TextPrediction]):
         """
         (prediction,) = self.predict([example])
         positions = prediction.values["places"]
-        current = replace(self._check(example, "set 1"), target=positions)
+        current = replace(self.read_line(example, "set 1"), target=positions)
         batch = collate_sets([current]).to(self.device)
-        with torch.no_grad(), record_breakdown(self.model.decoder, "attend") as maps:
+        recording = record(self.model.decoder, "attend", breakdown=True)
+        with torch.no_grad(), recording as maps:
             self.model(batch.elements, batch.lengths, batch.target_in)
         weights = maps["attend"][0].cpu().numpy()
-        labels = format_set(current.elements)
+        labels = current.labels
         outputs = (*(labels[index] for index in positions), "</s>")
         attention = Alignment(weights, ("</s>", *labels), outputs)
         breakdown = maps.breakdown(weights[None, None])
         lookups = replace(to_single_map(attention, "weights"), breakdown=breakdown)
-        title = " ".join(labels)
-        return Attribution(prediction, title, (lookups,), attention, options)
+        return Attribution(
+            prediction,
+            example,
+            (lookups,),
+            attention,
+            options,
+        )
 
-    def _check(self, example: Elements, place: str) -> PointedSet:
-        """Return the set of an example. Raises InputError for one of another size."""
-        elements = parse_set(example, place) if isinstance(example, str) else example
-        width = self.config.data.width
-        longest = self.model.max_elements
-        sizes = sorted({len(element) for element in elements})
-        if len(elements) > longest or sizes != [width]:
-            raise InputError(
-                f"{place}: has {len(elements)} elements of {sizes} numbers; the model takes "
-                f"1 to {longest} of {width} each"
-            )
-        return PointedSet(tuple(map(tuple, elements)), (), place)
-
-    def _search(self, sets: Sequence[PointedSet], search: Search) -> list[Hypothesis]:
-        """Return the best hypothesis of each set, at most one token longer than it."""
+    def search(
+        self, sets: Sequence[PointedSet], search: Search
+    ) -> list[TextPrediction]:
+        """Search the positions in each set, from 0, at most one more than it has."""
 
         def encode(batch_sets: Sequence[PointedSet]) -> tuple[Any, Tensor]:
             batch = collate_sets(batch_sets).to(self.device)
             memory = self.model.encoder(batch.elements, batch.lengths)
             return memory, batch.lengths + 1
 
-        results = search_batches(self.model.decoder, encode, sets, BATCH_ROWS, search)
-        return [best for best, *_ in results]
-
-
-def decode_positions(hypothesis: Hypothesis) -> tuple[int, ...]:
-    """Return the positions of a hypothesis, from 0."""
-    return tuple(token - END - 1 for token in hypothesis.tokens)
-
-
-def format_set(elements: Sequence[Element]) -> list[str]:
-    """Return the elements of a set as `parse_set` reads them."""
-    return [",".join(f"{number:.3g}" for number in element) for element in elements]
-
-
-def parse_set(line: str, place: str) -> list[Element]:
-    """Return the set of a line: `0.5 0.1 0.7`, of points `0.5,0.2 0.1,0.9`.
-
-    Raises:
-        InputError: An element is not of finite numbers.
-    """
-    elements = []
-    for word in line.split():
-        try:
-            numbers = tuple(map(float, word.split(",")))
-        except ValueError:
-            numbers = (math.nan,)
-        if not all(map(math.isfinite, numbers)):
-            raise InputError(
-                f"{place}: {word!r} is no element; expected numbers separated by spaces, "
-                "those of a point by commas"
-            )
-        elements.append(numbers)
-    return elements
+        predictions = []
+        for best, *_ in search_batches(
+            self.model.decoder, encode, sets, BATCH_ROWS, search
+        ):
+            positions = tuple(token - END - 1 for token in best.tokens)
+            values = {"places": positions, "score": best.score}
+            predictions.append(TextPrediction(" ".join(map(str, positions)), values))
+        return predictions

@@ -1,11 +1,8 @@
 """Predictions of a run."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-
-from regard.errors import quote
 
 if TYPE_CHECKING:
     from regard.maps.alignment import Alignment
@@ -32,39 +29,18 @@ class Prediction(Protocol):
         ...
 
 
-@runtime_checkable
-class SearchedPrediction(Prediction, Protocol):
-    """A prediction of a search."""
+class ShortRepr:
+    """A prediction with a `repr` of its lines, cut to a line of a notebook."""
 
-    @property
-    def score(self) -> float:
-        """Its log-probability, as the search ranks it."""
-        ...
+    def lines(self: Prediction) -> list[str]:
+        """Return the text on one line."""
+        return [flat(self.text)]
 
-    @property
-    def finished(self) -> bool:
-        """Whether it ended before the limit."""
-        ...
+    def to_json(self: Prediction) -> dict[str, Any]:
+        """Return the fields."""
+        return dict(vars(self))
 
-    @property
-    def missing(self) -> Sequence[str]:
-        """The required phrases that it lacks."""
-        ...
-
-    @property
-    def alternatives(self) -> "Sequence[SearchedPrediction]":
-        """The next best predictions."""
-        ...
-
-
-class ShortRepr(ABC):
-    """A `repr` of the lines that the command line prints, cut to a line of a notebook."""
-
-    @abstractmethod
-    def lines(self) -> list[str]:
-        """Return the lines that the command line prints, without line ends."""
-
-    def __repr__(self) -> str:
+    def __repr__(self: Prediction) -> str:
         text = " | ".join(self.lines()).replace("\t", " ")
         if len(text) > LONGEST:
             text = f"{text[:LONGEST]}..."
@@ -78,17 +54,13 @@ class TextPrediction(ShortRepr):
     text: str
     values: Mapping[str, Any] = field(default_factory=dict)
 
-    def lines(self) -> list[str]:
-        """Return the text on one line."""
-        return [flat(self.text)]
-
     def to_json(self) -> dict[str, Any]:
         """Return the text and the values."""
         return {"prediction": self.text, **self.values}
 
 
-@dataclass(frozen=True)
-class GeneratedText:
+@dataclass(frozen=True, repr=False)
+class GeneratedText(ShortRepr):
     """A text that a model wrote: a translation, a continuation, a caption, a transcript."""
 
     text: str
@@ -109,15 +81,6 @@ class GeneratedText:
     ids: tuple[int, ...] = ()
     """The ids of the tokens."""
 
-    def __repr__(self) -> str:
-        text = quote(f"{self.prompt or ''}{self.text}", LONGEST)
-        parts = [f"score={self.score:.4g}"]
-        if self.alternatives:
-            parts.append(f"{len(self.alternatives)} alternatives")
-        if not self.finished:
-            parts.append("unfinished")
-        return f"GeneratedText({text}, {', '.join(parts)})"
-
     def lines(self) -> list[str]:
         """Return the text on one line, a continuation with its prompt as it is."""
         if self.prompt is None:
@@ -126,23 +89,16 @@ class GeneratedText:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        attention = None
-        if self.attention is not None:
-            attention = {
-                "source": list(self.attention.source),
-                "target": list(self.attention.target),
-                "weights": self.attention.weights.astype(float).round(6).tolist(),
-            }
-        prompt = {} if self.prompt is None else {"prompt": self.prompt}
-        return prompt | {
-            "text": self.text,
-            "score": self.score,
-            "finished": self.finished,
-            "missing": list(self.missing),
-            "tokens": list(self.tokens),
-            "attention": attention,
-            "alternatives": [text.to_json() for text in self.alternatives],
+        values: dict[str, Any] = {} if self.prompt is None else {"prompt": self.prompt}
+        values |= {name: getattr(self, name) for name in ("text", "score", "finished")}
+        values |= {"missing": list(self.missing), "tokens": list(self.tokens)}
+        values["attention"] = self.attention and {
+            "source": list(self.attention.source),
+            "target": list(self.attention.target),
+            "weights": self.attention.weights.astype(float).round(6).tolist(),
         }
+        values["alternatives"] = [text.to_json() for text in self.alternatives]
+        return values
 
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None

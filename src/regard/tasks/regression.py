@@ -21,10 +21,16 @@ from regard.tasks.classification.config import TextConfig
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.run import LabelledTextRun
 from regard.tasks.classification.training import Logits, Outputs, text_setup
-from regard.tasks.prediction import Prediction, ShortRepr
-from regard.tasks.task import LazyTask
+from regard.tasks.prediction import ShortRepr
+from regard.tasks.run import LazyTask
 
-TASK = LazyTask(__name__, ":Regression", ":setup", ":RegressionRun", command=command)
+TASK = LazyTask(
+    __name__,
+    ":Regression",
+    ":setup",
+    ":RegressionRun",
+    command=command,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +75,6 @@ class NumberPrediction(ShortRepr):
         """Six digits of the number."""
         return f"{self.number:.6g}"
 
-    def lines(self) -> list[str]:
-        """Return the number."""
-        return [self.text]
-
     def __str__(self) -> str:
         return f"predicted number: {self.text}"
 
@@ -83,7 +85,7 @@ class NumberPrediction(ShortRepr):
 
 @dataclass(frozen=True)
 class NumberOutput(Outputs):
-    """One output z, which predicts `mean + deviation z`.
+    """One output z, which predicts `mean + deviation z` of the training labels.
 
     So models begin near the labels, whatever their unit.
     """
@@ -93,11 +95,6 @@ class NumberOutput(Outputs):
 
     problem, metric, higher_is_better = "regression", "mean-squared-error", False
     labels = ()
-
-    @classmethod
-    def of(cls, numbers: Sequence[float]) -> "NumberOutput":
-        """Return the output for labels of this mean and deviation."""
-        return cls(fmean(numbers), pstdev(numbers))
 
     @classmethod
     def read(cls, run: RunDirectory) -> "NumberOutput":
@@ -162,13 +159,6 @@ class RegressionRun(LabelledTextRun):
     def load_outputs(cls, folder: RunDirectory, config: Any) -> NumberOutput:
         return NumberOutput.read(folder)
 
-    def make_title(self, prediction: Prediction) -> str:
-        """Return the number with the name of its column, if the name says something."""
-        column = self.config.data.label
-        if isinstance(column, int) or column == "label":
-            return str(prediction)
-        return f"predicted {column.replace('_', ' ')}: {prediction.text}"
-
 
 def setup(config: Regression, folder: RunDirectory, processes: int) -> Setup:
     """Read the texts and build tokenizer, model and objective.
@@ -185,7 +175,7 @@ def setup(config: Regression, folder: RunDirectory, processes: int) -> Setup:
             f"{config.data.train}: every label is {numbers[0]:g}; expected different "
             "numbers"
         )
-    output = NumberOutput.of(numbers)
+    output = NumberOutput(fmean(numbers), pstdev(numbers))
     start = config.training.start
     if start is not None and (run := RunDirectory.open(Path(start))).has(SCALE):
         output = NumberOutput.read(run)

@@ -1,11 +1,21 @@
-"""A trained run: a model with its run file and tokenizers, and the verbs of all tasks."""
+"""A task and its runs: a trained model with its run file, and the verbs of all tasks."""
 
 import logging
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from pkgutil import resolve_name
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    TypeVar,
+    runtime_checkable,
+)
 
 import numpy as np
 import torch
@@ -15,6 +25,7 @@ from regard.data.records import Records, records_of
 from regard.errors import InputError, RunError
 from regard.extras import how_to_install
 from regard.nonfinite import check_output
+from regard.storage.run_folder import RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.options import (
     AttributionOptions,
@@ -23,17 +34,18 @@ from regard.tasks.options import (
     PredictOptions,
     StreamOptions,
     Verb,
+    list_options,
     options_of,
 )
 from regard.tasks.prediction import Prediction
 from regard.tasks.summary import origin_of
-from regard.text.special import REPLACEMENT
+from regard.text.kinds import REPLACEMENT
+from regard.training.devices import count_parameters
+from regard.training.settings import Training
 
 if TYPE_CHECKING:
     from regard.attribution.kinds import Kind
     from regard.decoding.streaming import StreamEvent
-    from regard.maps.heads import GreatestWeights
-    from regard.storage.run_folder import RunDirectory
     from regard.tasks.attribution import Attribution
     from regard.text import Tokenizer
 
@@ -78,7 +90,7 @@ class Run(ABC, Generic[E, P]):
     checks_finite: ClassVar[bool] = True
 
     def __repr__(self) -> str:
-        count = sum(parameter.numel() for parameter in self.model.parameters())
+        count = count_parameters(self.model)
         model = type(self.model).__name__
         return f"<{type(self).__name__}: {self.config.task}, {model}, {count:,} parameters>"
 
@@ -120,9 +132,8 @@ class Run(ABC, Generic[E, P]):
         """Return what a reader of a prediction may miss, a sentence each."""
         return output_warnings(prediction.text)
 
-    @abstractmethod
-    def parse(self, line: str, place: str = "text 1") -> E:
-        """Return the example that a line of text describes.
+    def parse(self, line: str, place: str = "text 1") -> Any:
+        """Return the example that a line of text describes, by default the line itself.
 
         Args:
             line: The example itself, JSON, the path of an image, or numbers.
@@ -131,6 +142,7 @@ class Run(ABC, Generic[E, P]):
         Raises:
             InputError: The line describes no example of this task.
         """
+        return line
 
     def example(self, values: Mapping[str, Any], /) -> E:
         """Return the example of values from the network, one for each key of `inputs`.
@@ -247,31 +259,6 @@ class Run(ABC, Generic[E, P]):
         with self._guard(options):
             return self._attribute(example, options)
 
-    def greatest(
-        self,
-        example: E,
-        count: int,
-        options: AttributionOptions | None = None,
-        /,
-        **settings: Any,
-    ) -> "GreatestWeights":
-        """Return the greatest weights of each query in every layer and head.
-
-        Args:
-            example: An example of the task.
-            count: Number of weights for each query.
-            options: Options of the attribution, whose first lookups are used.
-            **settings: Fields of `AttributionOptions`, in place of `options`.
-
-        Raises:
-            InputError: As `attribute`, or `count` is below 1.
-        """
-        options = self._check_options(
-            "attribute", AttributionOptions, options, settings
-        )
-        with self._guard(options):
-            return self._attribute(example, options).greatest(count)
-
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
         """Read the examples of files for `evaluate`.
 
@@ -329,13 +316,13 @@ class Run(ABC, Generic[E, P]):
         """Return runs by name that a server offers instead of this one."""
         return {}
 
-    def check_size(self, example: E, options: AttributionOptions, most: int) -> None:
+    def check_size(self, example: E, options: AttributionOptions, largest: int) -> None:
         """Check that the attribution of an example fits on a page.
 
         By default the context of the model is limit enough.
 
         Raises:
-            InputError: Example and target have more than `most` tokens.
+            InputError: Example and target have more than `largest` tokens.
         """
 
     def convention(self) -> str | None:
@@ -344,19 +331,20 @@ class Run(ABC, Generic[E, P]):
 
     def check_supported(self, verb: Verb, options: Options) -> None:
         """Raise InputError for a verb or an option that the run does not support."""
+        supported = self.supports.get(verb, frozenset())
+        unsupported = sorted(options.chosen().keys() - supported)
+        if verb in self.supports and not unsupported:
+            return
+        task = f"a run of the task {self.config.task}"
         if verb not in self.supports:
-            raise InputError(
-                f"a run of the task {self.config.task} does not {verb}; it can "
-                f"{', '.join(self.supports)}"
-            )
-        for name in options.chosen():
-            if name not in self.supports[verb]:
-                names = map(flag_name, sorted(self.supports[verb]))
-                raise InputError(
-                    f"the option {flag_name(name)} is not supported where a run of the "
-                    f"task {self.config.task} {verb}s; supported: "
-                    f"{', '.join(names) or 'none'}"
-                )
+            verbs = ", ".join(self.supports)
+            raise InputError(f"{task} does not {verb}; it can {verbs}")
+        name = unsupported[0]
+        flag = list_options(type(options))[name].flag or name.replace("_", "-")
+        names = ", ".join(sorted(supported)).replace("_", "-") or "none"
+        raise InputError(
+            f"the option {flag} is not supported where {task} {verb}s; supported: {names}"
+        )
 
     def compute_metrics(
         self, examples: Any, options: EvaluationOptions
@@ -431,18 +419,17 @@ class Run(ABC, Generic[E, P]):
 
         A ValueError is an InputError where the user chose an option.
         """
-        check: AbstractContextManager[None] = nullcontext()
-        if self.checks_finite and isinstance(self.model, nn.Module):
-            check = check_output(self.model)
-        try:
-            with check:
+        with ExitStack() as stack:
+            if self.checks_finite and isinstance(self.model, nn.Module):
+                stack.enter_context(check_output(self.model))
+            try:
                 yield
-        except (InputError, RunError):
-            raise
-        except ValueError as error:
-            if not options.chosen():
+            except (InputError, RunError):
                 raise
-            raise InputError(str(error)) from error
+            except ValueError as error:
+                if not options.chosen():
+                    raise
+                raise InputError(str(error)) from error
 
     def _predict(self, examples: Sequence[E], options: PredictOptions, /) -> list[P]:
         """Predict for each example, without gradients, where the output is checked."""
@@ -518,14 +505,95 @@ def refuse_one(examples: object, name: str = "examples") -> None:
         raise TypeError(f"{name} is one {type(examples).__name__}; put it in a list")
 
 
-def flag_name(name: str) -> str:
-    """Return the name of an option as the command line writes it."""
-    return SINGULAR.get(name, name).replace("_", "-")
+@runtime_checkable
+class RunConfig(Protocol):
+    """A run file of any task, a frozen dataclass; `config.dump` writes it as YAML."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def data(self) -> Any: ...
+
+    @property
+    def model(self) -> Any: ...
+
+    @property
+    def training(self) -> Training: ...
 
 
-SINGULAR = {
-    "phrases": "phrase",
-    "maps": "map",
-    "kinds": "kind",
-}
-"""The command line's names of repeatable options."""
+@dataclass(frozen=True)
+class LazyTask:
+    """A task whose parts are imported on use, so that predicting imports no training.
+
+    A part is named as `module:attribute` within `package`, or as `:attribute` where the
+    task is one file.
+    """
+
+    package: str
+    config_place: str
+    """The dataclass of its run files, whose `task` is a `Literal` of its name."""
+    setup_place: str
+    """A function of a run file, the run's folder and the number of processes."""
+    run_place: str
+    """The class of its runs, with a method `open`."""
+    command: str | Callable[[Any], str] = "regard evaluate {}"
+    """The task's `usage`, or what returns that of a run file."""
+
+    @property
+    def config(self) -> type:
+        return self._import(self.config_place)
+
+    def setup(self, config: Any, folder: RunDirectory, processes: int) -> Any:
+        """Return model, data and objective, with the tokenizers that `folder` has.
+
+        Raises:
+            InputError: Data, model and settings do not fit together.
+        """
+        return self._import(self.setup_place)(config, folder, processes)
+
+    def open(self, folder: RunDirectory, config: Any) -> "Run[Any, Any]":
+        """Return the run in a folder, its model with initial weights.
+
+        Raises:
+            InputError: A file is damaged.
+        """
+        return self._import(self.run_place).open(folder, config)
+
+    def usage(self, config: Any) -> str:
+        """Return the command that uses a run, with `{}` for the run's folder."""
+        return self.command if isinstance(self.command, str) else self.command(config)
+
+    def _import(self, part: str) -> Any:
+        return resolve_name(f"{self.package}.{part}".replace(".:", ":"))
+
+
+def refuse_teacher_forcing(training: Training) -> None:
+    """Raise ValueError for a run file that sets what only models with a source have."""
+    if training.teacher_forcing < 1 or training.teacher_forcing_end not in (None, 1.0):
+        raise ValueError(
+            "training.teacher_forcing is for seq2seq; this model reads the text alone"
+        )
+
+
+def refuse_smoothing(training: Training) -> None:
+    """Raise ValueError for label smoothing where the targets are no words."""
+    if training.label_smoothing:
+        raise ValueError("training.label_smoothing is not for this task; set it to 0")
+
+
+def check_one_text(config: Any) -> None:
+    """Check the tokenizer and the training of a model that reads and predicts one text.
+
+    Raises:
+        ValueError: There is no tokenizer, or a setting is for models with a source.
+    """
+    if config.tokenizer is None and config.model.name != "pretrained":
+        raise ValueError("tokenizer is missing; describe it")
+    if config.tokenizer is not None and config.tokenizer.dropout:
+        raise ValueError(
+            "tokenizer.dropout is for seq2seq; this model is trained on one segmentation"
+        )
+    refuse_teacher_forcing(config.training)

@@ -121,34 +121,31 @@ class DataSummary:
     def parts(self) -> dict[str, str]:
         """Return the parts of the summary by name."""
         width = max(len(f"{rows.count:,}") for rows in self.rows.values())
-        parts = {}
-        for name, rows in self.rows.items():
-            parts[name] = f"{rows.count:{width},} {self.unit}, {rows.origin}"
+        parts = {
+            name: f"{rows.count:{width},} {self.unit}, {rows.origin}"
+            for name, rows in self.rows.items()
+        }
         if self.classes:
-            names = []
-            for name, count in self.classes.items():
-                names.append(f"{shorten(name)} ({count:,})")
-            suffix = ", ..." if len(names) > CLASSES else ""
-            first = ", ".join(names[:CLASSES])
-            parts[self.classified] = f"{len(names)}: {first}{suffix}"
+            names = [
+                f"{shorten(name)} ({count:,})" for name, count in self.classes.items()
+            ]
+            remainder = ["..."] if len(names) > CLASSES else []
+            first = ", ".join(names[:CLASSES] + remainder)
+            parts[self.classified] = f"{len(names)}: {first}"
         if self.labels:
             parts["labels"] = self.labels
-        sampled = ""
-        if self.lengths and self.rows["train"].count > SAMPLE:
-            sampled = f"; of a sample of {SAMPLE:,}"
+        is_sample = self.rows["train"].count > SAMPLE
+        sampled = f"; of a sample of {SAMPLE:,}" if is_sample else ""
         for name, lengths in self.lengths.items():
             parts[f"length of {name}"] = f"{lengths}{sampled}"
         if self.unknown:
-            shares = []
-            for name, share in self.unknown.items():
-                shares.append(f"{share:.2g} % in {name}")
+            shares = [
+                f"{share:.2g} % in {name}" for name, share in self.unknown.items()
+            ]
             parts[f"unknown {self.unknown_unit}"] = ", ".join(shares)
         if self.images is not None:
-            before, after = self.images
-            parts["images"] = f"{before} -> {after}"
-        for name, text in self.example.items():
-            parts[f"first {name}"] = text
-        return parts
+            parts["images"] = " -> ".join(map(str, self.images))
+        return parts | {f"first {name}": text for name, text in self.example.items()}
 
 
 def join_summaries(summaries: Sequence[DataSummary]) -> DataSummary:
@@ -171,8 +168,8 @@ def summarize_texts(
     splits: Splits[E],
     sides: Mapping[str, tuple[Tokenizer, Callable[[E], str]]],
     *,
-    unit: str,
     example: Mapping[str, str] | None = None,
+    lengths: Mapping[str, Lengths] | None = None,
     warnings: Sequence[str] = (),
     warn: bool = True,
     **fields: Any,
@@ -183,65 +180,76 @@ def summarize_texts(
         data: The `data:` section.
         splits: The sets.
         sides: The tokenizer of each text of an example, and what returns the text.
-        unit: The name of the examples, in the plural.
         example: Further parts of the example.
+        lengths: Further lengths.
         warnings: Further warnings.
         warn: Whether words or characters that a tokenizer does not know are unusual.
-        **fields: Further fields of `DataSummary`.
+        **fields: Further fields of `DataSummary`. By default the `request` is the first
+            text.
     """
     unknown: dict[str, float] = {}
-    lengths = {}
+    text_lengths = {}
     parts = {}
     messages = list(warnings)
     first_tokenizer, read_first = next(iter(sides.values()))
     for side, (tokenizer, text_of) in sides.items():
-        samples = {
-            f"{name} {side}": [text_of(item) for item in sample_evenly(examples)]
-            for name, examples in splits.by_name.items()
-        }
-        shares = measure_unknown_shares(tokenizer, samples)
-        messages += warn_unknown(tokenizer, shares) if warn else []
-        unknown |= shares
-        lengths[side] = measure_text_lengths(tokenizer, samples[f"train {side}"])
+        for name, examples in splits.by_name.items():
+            texts = [text_of(item) for item in sample_evenly(examples)]
+            if not texts:
+                continue
+            location = f"{name} {side}"
+            counts = [tokenizer.unknown(text[:CHARACTERS]) for text in texts]
+            missing, total = map(sum, zip(*counts, strict=True))
+            unknown[location] = 100 * missing / max(1, total)
+            if warn and unknown[location] > MANY_UNKNOWN:
+                messages.append(
+                    f"{unknown[location]:.0f} % of the {tokenizer.unknown_unit} of "
+                    f"{location} {explain_unknown(tokenizer)}"
+                )
+            if name == "train":
+                text_lengths[side] = measure_text_lengths(tokenizer, texts)
         ids = tokenizer.encode(text_of(splits.train[0])[:CHARACTERS_READ])
         parts[side] = describe_tokens(tokenizer, ids)
+    fields.setdefault("request", request_of(text=read_first(splits.train[0])))
     return DataSummary(
-        unit=unit,
         rows=describe_rows(data, splits),
-        lengths=lengths,
+        lengths={**text_lengths, **(lengths or {})},
         unknown=unknown,
         unknown_unit=first_tokenizer.unknown_unit,
         example=parts | dict(example or {}),
-        request=request_of(text=read_first(splits.train[0])),
         warnings=tuple(messages),
         **fields,
     )
 
 
+def explain_unknown(tokenizer: Tokenizer) -> str:
+    """Return why units of a text are unknown to a tokenizer, the end of a sentence."""
+    if tokenizer.settings.kind in WHOLE_WORDS:
+        return (
+            "are not in the vocabulary; more training text, a larger size or a lower "
+            "minimum_count adds words"
+        )
+    return "are unknown to the tokenizer; check language and encoding of its files"
+
+
 def summarize_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSummary:
     """Return the summary of running text; one whole text is counted in lines."""
-    unknown = measure_unknown_shares(tokenizer, splits.by_name)
     first = next(text for text in splits.train if text.strip())[:CHARACTERS]
-    rows = describe_rows(data, splits)
-    unit = "texts"
-    lengths = {}
-    if len(splits.train) == 1:
-        unit = "lines"
-        for name in rows:
-            count = sum(text.count("\n") for text in splits.by_name[name])
-            rows[name] = replace(rows[name], count=count)
-    else:
-        lengths["text"] = measure_text_lengths(tokenizer, splits.train)
-    return DataSummary(
-        unit=unit,
-        rows=rows,
-        lengths=lengths,
-        unknown=unknown,
-        unknown_unit=tokenizer.unknown_unit,
+    summary = summarize_texts(
+        data,
+        splits,
+        {"text": (tokenizer, str)},
+        unit="texts",
         example={"text": describe_tokens(tokenizer, tokenizer.encode(first))},
         request={"text": " ".join(first.split()[:WORDS_OF_REQUEST])},
-        warnings=tuple(warn_unknown(tokenizer, unknown)),
     )
+    if len(splits.train) > 1:
+        return summary
+    rows = {}
+    for name, row in summary.rows.items():
+        lines = sum(text.count("\n") for text in splits.by_name[name])
+        rows[name] = replace(row, count=lines)
+    return replace(summary, unit="lines", rows=rows, lengths={})
 
 
 def sample_evenly(examples: Sequence[E]) -> list[E]:
@@ -261,47 +269,16 @@ def describe_rows(data: Any, splits: Splits[Any]) -> dict[str, Rows]:
 
 def origin_of(data: Any, name: str) -> str:
     """Return the files that a `data:` section names for a set, or how the set is made."""
-    if origin := _list_files(getattr(data, name, None)):
-        return origin
-    train = _list_files(getattr(data, "train", None))
-    seed = getattr(data, "split_seed", None)
-    chosen = "" if seed is None else f" by data.split_seed {seed}"
-    return f"held out of {train}{chosen}" if train else GENERATED
-
-
-def _list_files(value: Any) -> str:
-    """Return the files of a set; empty for a number of generated examples."""
-    if isinstance(value, str):
-        return value
-    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else ""
-
-
-def measure_unknown_shares(
-    tokenizer: Tokenizer, sets: Mapping[str, Sequence[str]]
-) -> dict[str, float]:
-    """Return the share of each set that the tokenizer does not know, in percent."""
-    shares = {}
-    for name, texts in sets.items():
-        counts = [tokenizer.unknown(text[:CHARACTERS]) for text in sample_evenly(texts)]
-        if counts:
-            unknown, total = map(sum, zip(*counts, strict=True))
-            shares[name] = 100 * unknown / max(1, total)
-    return shares
-
-
-def warn_unknown(tokenizer: Tokenizer, shares: Mapping[str, float]) -> list[str]:
-    """Return a warning for each set that is often unknown to the tokenizer."""
-    reason = "are unknown to the tokenizer; check language and encoding of its files"
-    if tokenizer.settings.kind in WHOLE_WORDS:
-        reason = (
-            "are not in the vocabulary; more training text, a larger size or a lower "
-            "minimum_count adds words"
-        )
-    return [
-        f"{share:.0f} % of the {tokenizer.unknown_unit} of {name} {reason}"
-        for name, share in shares.items()
-        if share > MANY_UNKNOWN
-    ]
+    for key in (name, "train"):
+        files = getattr(data, key, None)
+        if files and isinstance(files, str | tuple | list):
+            names = files if isinstance(files, str) else ", ".join(map(str, files))
+            if key == name:
+                return names
+            seed = getattr(data, "split_seed", None)
+            chosen = "" if seed is None else f" by data.split_seed {seed}"
+            return f"held out of {names}{chosen}"
+    return GENERATED
 
 
 def describe_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

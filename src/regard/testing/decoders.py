@@ -47,10 +47,8 @@ def check_decoder(
         no_step_sees_its_future,
         recording_changes_nothing,
     ]
-    results = ((law.__name__, law(decoding)) for law in laws)
-    if tolerance is None:
-        tolerance = TOLERANCES[value.dtype]
-    hold(results, tolerance)
+    usual = TOLERANCES[value.dtype]
+    hold(laws, decoding, usual if tolerance is None else tolerance)
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,7 @@ class Decoding:
     tokens: Tensor
 
     def force(self, memory: Memory, tokens: Tensor) -> Tensor:
-        state = self.decoder.start(memory)
-        features = self.decoder.features(tokens, state)
+        features = self.decoder.features(tokens, self.decoder.start(memory))
         return self.decoder.output(features)
 
     def start(self) -> State:
@@ -92,8 +89,7 @@ def selecting_rows_commutes_with_stepping(decoding: Decoding) -> Pairs:
     _, state = decoding.step_through(decoding.start(), tokens[:, :middle])
     late = tokens[rows, middle:]
     selected, _ = decoding.step_through(state.select(rows), late)
-    forced = decoding.force(decoding.memory, tokens)
-    yield selected, forced[rows, middle:]
+    yield selected, decoding.force(decoding.memory, tokens)[rows, middle:]
 
 
 def following_is_selecting_of_one_source(decoding: Decoding) -> Pairs:
@@ -130,8 +126,7 @@ def no_step_sees_its_future(decoding: Decoding) -> Pairs:
     for now in range(1, decoding.tokens.shape[1]):
         changed = decoding.tokens.clone()
         changed[:, now:] = changed[:, :1]
-        after = decoding.force(decoding.memory, changed)
-        yield after[:, :now], before[:, :now]
+        yield decoding.force(decoding.memory, changed)[:, :now], before[:, :now]
 
 
 def recording_changes_nothing(decoding: Decoding) -> Pairs:

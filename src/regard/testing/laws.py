@@ -1,6 +1,7 @@
 """The form of a law, and its tolerance."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,19 +19,21 @@ TOLERANCES = {
 in each precision."""
 
 
-def hold(laws: Iterable[tuple[str, Pairs]], tolerance: float) -> None:
+def hold(
+    laws: Iterable[Callable[[Any], Pairs]], subject: Any, tolerance: float
+) -> None:
     """Raise AssertionError for the first law with a differing pair.
 
     NaN differs from everything.
     """
-    for name, pairs in laws:
-        for got, expected in pairs:
-            law = name.replace("_", " ")
-            if got.shape != expected.shape:
-                raise AssertionError(
-                    f"{law}: got shape {tuple(got.shape)} for {tuple(expected.shape)}"
-                )
-            if not torch.allclose(got, expected, rtol=tolerance, atol=tolerance):
-                raise AssertionError(
-                    f"{law}: the largest difference is {(got - expected).abs().max():.3g}"
-                )
+    for law in laws:
+        name = law.__name__.replace("_", " ")
+        for result, expected in law(subject):
+            problem = ""
+            if result.shape != expected.shape:
+                problem = f"got shape {(*result.shape,)} for {(*expected.shape,)}"
+            elif not torch.allclose(result, expected, rtol=tolerance, atol=tolerance):
+                difference = (result - expected).abs().max()
+                problem = f"the largest difference is {difference:.3g}"
+            if problem:
+                raise AssertionError(f"{name}: {problem}")

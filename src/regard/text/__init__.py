@@ -1,7 +1,14 @@
 """Vocabularies and tokenizers: from text to ids and back."""
 
-from regard.text.kinds import TokenizerSettings
-from regard.text.special import END, PAD, SPECIAL, START, UNKNOWN, SpecialTokens
+from regard.text.kinds import (
+    END,
+    PAD,
+    SPECIAL,
+    START,
+    UNKNOWN,
+    SpecialTokens,
+    TokenizerSettings,
+)
 from regard.text.tokenizer import Tokenizer
 
 __all__ = [

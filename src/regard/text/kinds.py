@@ -5,22 +5,83 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Annotated, Any, Literal, get_args
+from functools import cached_property, lru_cache
+from itertools import count
+from typing import Annotated, Literal
 
 from pydantic import Field
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
-from regard.text.special import (
-    MASK_NAME,
-    NAMES,
-    REPLACEMENT,
-    SPECIAL,
-    UNKNOWN,
-    SpecialTokens,
-)
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """The ids of a vocabulary's special tokens.
+
+    They are padding, the unknown piece, the start and the end of a text, and the mask,
+    which is None in a vocabulary without one.
+
+    One token may have several roles: GPT-2's vocabulary has one for the first four. The defaults are the ids of
+    vocabularies trained by this library. In a published vocabulary, `more_ends` are other tokens that end a text, and
+    the last `unused` ids have no entry: a model has weights for them and never predicts them. `between` counts the end
+    tokens between two texts in one row; RoBERTa's models read two. A row `opens` with the start token and `closes` with
+    the end token; T5's has no start, OPT's no end.
+    """
+
+    pad: int = 0
+    unknown: int = 1
+    start: int = 2
+    end: int = 3
+    mask: int | None = None
+    more_ends: tuple[int, ...] = ()
+    unused: int = 0
+    between: int = 1
+    opens: bool = True
+    closes: bool = True
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end a text, `end` first."""
+        return self.end, *self.more_ends
+
+    @property
+    def silent(self) -> tuple[int, ...]:
+        """Tokens without text: padding, start and ends."""
+        return self.pad, self.start, *self.ends
+
+    @property
+    def unwritten(self) -> tuple[int, ...]:
+        """Tokens that no model predicts: padding and start, unless they are the end."""
+        return tuple(sorted({self.pad, self.start} - {*self.ends}))
+
+    @cached_property
+    def all(self) -> tuple[int, ...]:
+        """All ids, without repeats, in ascending order."""
+        ids = self.pad, self.unknown, self.start, *self.ends, self.mask
+        return tuple(sorted({index for index in ids if index is not None}))
+
+
+SPECIAL = SpecialTokens()
+"""The special ids of vocabularies trained by this library."""
+MASKED = SpecialTokens(mask=4)
+"""The special ids of vocabularies trained by this library for masked language models."""
+PAD, UNKNOWN, START, END, MASK = 0, 1, 2, 3, 4
+"""The same ids by name."""
+
+NAMES = ("<pad>", "<unk>", "<s>", "</s>")
+"""The entries with these ids, in order."""
+
+MASK_NAME = "<mask>"
+"""The entry with id 4 in vocabularies for masked language models."""
+
+IGNORED = -100
+"""Target of positions without a loss. No vocabulary has it as an id."""
+
+REPLACEMENT = "\ufffd"
+"""U+FFFD, which `decode` writes for an unknown piece and for bytes that form no character."""
+
 
 KindName = Literal[
     "character",
@@ -31,10 +92,8 @@ KindName = Literal[
     "wordpiece-uncased",
     "pipeline",
 ]
-SMALLEST = dict.fromkeys(get_args(KindName), len(NAMES) + 1)
-"""Smallest size of a vocabulary of each kind."""
-SMALLEST |= dict.fromkeys(("wordpiece", "wordpiece-uncased"), len(NAMES) + 2)
-SMALLEST["bpe"] = len(NAMES) + 256
+SMALLEST = {"bpe": len(NAMES) + 256, "wordpiece": 6, "wordpiece-uncased": 6}
+"""Smallest size of a vocabulary of a kind; of others one more than the special names."""
 WHOLE_WORDS: tuple[KindName, ...] = ("word", "space")
 """Kinds whose tokens are words."""
 UNKNOWN_WORDS: tuple[KindName, ...] = (*WHOLE_WORDS, "wordpiece", "wordpiece-uncased")
@@ -63,7 +122,7 @@ class TokenizerSettings:
     minimum_count: Annotated[int, Field(strict=True, ge=1)] = 1
 
     def __post_init__(self) -> None:
-        smallest = SMALLEST[self.kind]
+        smallest = SMALLEST.get(self.kind, len(NAMES) + 1)
         if self.size < smallest:
             raise InputError(
                 f"tokenizer size is {self.size}: expected at least {smallest} for "
@@ -86,8 +145,8 @@ class Kind(ABC):
     def build(
         self,
         vocabulary: Mapping[str, int],
-        merges: Merges,
-        special: SpecialTokens = SPECIAL,
+        merges: Merges = (),
+        unknown: str = NAMES[UNKNOWN],
     ) -> Backend:
         """Return the backend that encodes with this vocabulary."""
 
@@ -127,20 +186,14 @@ def to_visible(text: str) -> str:
     return "".join(characters)
 
 
-def _entry_of(vocabulary: Mapping[str, int], index: int) -> str:
-    """Return the entry with an id, by default the name of the unknown piece."""
-    names = (entry for entry, number in vocabulary.items() if number == index)
-    return next(names, NAMES[UNKNOWN])
-
-
 class WholePieces(Kind):
-    """A kind whose vocabulary is whole pieces of the training text."""
+    """A kind whose vocabulary is whole pieces of the training text, such as characters."""
 
     def __init__(
         self,
         splitter: pre_tokenizers.PreTokenizer,
         normalizer: normalizers.Normalizer | None = None,
-        decoder: Any = None,
+        decoder: decoders.Decoder | None = None,
     ) -> None:
         self._splitter = splitter
         self._normalizer = normalizer
@@ -149,21 +202,19 @@ class WholePieces(Kind):
     def build(
         self,
         vocabulary: Mapping[str, int],
-        merges: Merges,
-        special: SpecialTokens = SPECIAL,
+        merges: Merges = (),
+        unknown: str = NAMES[UNKNOWN],
     ) -> Backend:
-        unknown = _entry_of(vocabulary, special.unknown)
         backend = Backend(models.WordLevel(dict(vocabulary), unk_token=unknown))
         backend.pre_tokenizer = self._splitter
-        if self._normalizer is not None:
-            backend.normalizer = self._normalizer
-        if self._decoder is not None:
-            backend.decoder = self._decoder
+        backend.normalizer = self._normalizer
+        backend.decoder = self._decoder
         return backend
 
     def split(self, text: str) -> Iterable[str]:
-        """Split a text into pieces."""
-        assert self._normalizer is not None
+        """Split a text into pieces, without a normalizer into characters."""
+        if self._normalizer is None:
+            return text
         text = self._normalizer.normalize_str(text)
         return [piece for piece, _ in self._splitter.pre_tokenize_str(text)]
 
@@ -185,19 +236,7 @@ class WholePieces(Kind):
             )
         frequent.sort(key=lambda piece: (-counts[piece], piece))
         entries = [*NAMES, *frequent][: settings.size]
-        return self.build({entry: index for index, entry in enumerate(entries)}, ())
-
-
-class Character(WholePieces):
-    """A vocabulary of the characters of the training text, spaces included."""
-
-    def __init__(self) -> None:
-        splitter = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-        super().__init__(splitter, decoder=decoders.Fuse())
-
-    def split(self, text: str) -> Iterable[str]:
-        """Return the characters of a text."""
-        return text
+        return self.build({entry: index for index, entry in enumerate(entries)})
 
 
 _EAST_ASIAN = (
@@ -287,28 +326,21 @@ _SYMBOLS = r"[^\s\p{L}\p{M}\p{N}\x{200C}\x{200D}][^\s\p{L}\p{N}]*"
 _WORDS = rf" ?{_LETTERS}| ?\p{{N}}+| ?{_SYMBOLS}|\s+(?!\S)|\s+"
 
 
-def _byte_characters() -> list[str]:
-    # A printable character of Latin-1 represents its own byte; the other bytes follow
-    # from U+0100 on.
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    hidden = [byte for byte in range(256) if byte not in printable]
-    return [
-        chr(byte) if byte in printable else chr(256 + hidden.index(byte))
-        for byte in range(256)
-    ]
-
-
-ALPHABET = _byte_characters()
+# A printable character of Latin-1 represents its own byte; the other bytes follow from
+# U+0100 on.
+_PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+_FOLLOWING = count(0x100)
+ALPHABET = [
+    chr(byte if byte in _PRINTABLE else next(_FOLLOWING)) for byte in range(256)
+]
 """The character of each byte, at index 0 to 255."""
 _BYTES = {character: bytes([byte]) for byte, character in enumerate(ALPHABET)}
 
 
 def read_bytes(pieces: Sequence[str]) -> bytes:
     """Return the bytes of pieces that are written in `ALPHABET`."""
-    characters = "".join(show_unknown(pieces))
-    return b"".join(
-        _BYTES.get(character, character.encode()) for character in characters
-    )
+    text = "".join(show_unknown(pieces))
+    return b"".join(_BYTES.get(letter, letter.encode()) for letter in text)
 
 
 def label_bytes(piece: str) -> str:
@@ -323,8 +355,8 @@ class BytePair(Kind):
     def build(
         self,
         vocabulary: Mapping[str, int],
-        merges: Merges,
-        special: SpecialTokens = SPECIAL,
+        merges: Merges = (),
+        unknown: str = NAMES[UNKNOWN],
     ) -> Backend:
         backend = Backend(models.BPE(dict(vocabulary), list(merges)))
         backend.normalizer = normalizers.Prepend(" ")
@@ -347,7 +379,7 @@ class BytePair(Kind):
             initial_alphabet=ALPHABET,
             show_progress=False,
         )
-        trained = self.build({}, ())
+        trained = self.build({})
         trained.train_from_iterator(texts, trainer)
         # Build the backend again: the trainer's own searches texts for the special names.
         vocabulary, merges = read_model(trained)
@@ -383,13 +415,13 @@ class WordPiece(Kind):
     def build(
         self,
         vocabulary: Mapping[str, int],
-        merges: Merges,
-        special: SpecialTokens = SPECIAL,
+        merges: Merges = (),
+        unknown: str = NAMES[UNKNOWN],
     ) -> Backend:
         backend = Backend(
             models.WordPiece(
                 dict(vocabulary),
-                unk_token=_entry_of(vocabulary, special.unknown),
+                unk_token=unknown,
                 continuing_subword_prefix=INSIDE,
                 max_input_chars_per_word=LONGEST_WORD,
             )
@@ -403,7 +435,7 @@ class WordPiece(Kind):
 
     def train(self, settings: TokenizerSettings, texts: Iterable[str]) -> Backend:
         names = [*NAMES, MASK_NAME]
-        trained = self.build({name: index for index, name in enumerate(names)}, ())
+        trained = self.build({name: index for index, name in enumerate(names)})
         normalize = trained.normalizer.normalize_str
         split = trained.pre_tokenizer.pre_tokenize_str
         words = [word for text in texts for word, _ in split(normalize(text))]
@@ -421,7 +453,7 @@ class WordPiece(Kind):
         trained.train_from_iterator(words, trainer)
         vocabulary = trained.get_vocab(with_added_tokens=True)
         entries = sorted(vocabulary, key=vocabulary.__getitem__)
-        return self.build({entry: vocabulary[entry] for entry in entries}, ())
+        return self.build({entry: vocabulary[entry] for entry in entries})
 
     def join(self, pieces: Sequence[str]) -> str:
         parts = [
@@ -432,7 +464,9 @@ class WordPiece(Kind):
 
 
 KINDS: Mapping[str, Kind] = {
-    "character": Character(),
+    "character": WholePieces(
+        pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated"), decoder=decoders.Fuse()
+    ),
     "word": Word(),
     "space": Space(),
     "bpe": BytePair(),

@@ -12,8 +12,13 @@ from typing import Any
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
-from regard.text.kinds import label_bytes, read_bytes, show_unknown, to_visible
-from regard.text.special import SpecialTokens
+from regard.text.kinds import (
+    SpecialTokens,
+    label_bytes,
+    read_bytes,
+    show_unknown,
+    to_visible,
+)
 
 PARTS = ("normalizer", "pre_tokenizer", "decoder", "model")
 HIDDEN = "\uffff"
@@ -54,10 +59,11 @@ class Pipeline:
                 [HIDDEN + piece if index in special.all else piece, score]
                 for index, (piece, score) in enumerate(model["vocab"])
             ]
-        names = {index: piece for piece, index in pieces.items()}
-        names |= {index: entry for entry, index in entries.items()}
         self._entries = dict(entries)
-        self._vocabulary = {name: index for index, name in names.items()}
+        named = set(entries.values())
+        self._vocabulary = {
+            piece: index for piece, index in pieces.items() if index not in named
+        } | self._entries
         empty = dict.fromkeys(("truncation", "padding", "post_processor"))
         self._backend = Backend.from_str(
             json.dumps(

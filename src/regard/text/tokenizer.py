@@ -1,31 +1,49 @@
 """Text to ids and back."""
 
 import hashlib
-import heapq
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from hashlib import shake_128
-from itertools import chain
+from itertools import chain, compress, pairwise
 from pathlib import Path
 from random import Random
 from sys import intern
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import InputError
-from regard.text import storage
-from regard.text.kinds import KINDS, UNKNOWN_WORDS, TokenizerSettings, read_model
-from regard.text.special import NAMES, REPLACEMENT, UNKNOWN, SpecialTokens
+from regard.text.kinds import (
+    ALPHABET,
+    KINDS,
+    MASK,
+    MASK_NAME,
+    NAMES,
+    REPLACEMENT,
+    UNKNOWN,
+    UNKNOWN_WORDS,
+    WHOLE_WORDS,
+    SpecialTokens,
+    TokenizerSettings,
+    read_model,
+)
+from regard.text.pipeline import Pipeline
 
 VARIANTS = 32
 """Segmentations of a word. The number divides 256, so that a byte chooses each equally
 often."""
-_CACHED_SEGMENTS = 50_000
-_LONGEST_CACHED = 64
+_CACHED_SEGMENTS = 1 << 19
+_LONGEST_SEGMENT = 256
+"""Characters of a word that are merged together, whose time is quadratic."""
+
+Cutter = Backend | Pipeline
+"""What cuts text: a tokenizer of the tokenizers library, or a published one."""
+Pair = tuple[str, str]
 
 
 class MergeDropout:
@@ -38,41 +56,29 @@ class MergeDropout:
     """
 
     def __init__(
-        self,
-        merges: Iterable[tuple[str, str]],
-        ids: Mapping[str, int],
-        probability: float,
+        self, merges: Iterable[Pair], ids: Mapping[str, int], probability: float
     ) -> None:
-        self._ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._ids = ids
-        self._probability = probability
-        self._variants: dict[str, list[tuple[int, ...] | None]] = {}
+        ranks = {pair: rank for rank, pair in enumerate(merges)}
+
+        @lru_cache(maxsize=_CACHED_SEGMENTS)
+        def encode_variant(word: str, number: int) -> list[int]:
+            sample = Random(f"{number} {word}").random
+            pieces = segment(word, ranks, lambda: sample() < probability)
+            return [ids[piece] for piece in pieces]
+
+        self._encode_variant = encode_variant
 
     def encode(self, words: Sequence[str], text: str, seed: int) -> list[int]:
         """Return the ids of the words of a text: a pure function of text and seed."""
         noise = shake_128(f"{seed} {text}".encode()).digest(len(words))
         ids: list[int] = []
         for word, byte in zip(words, noise, strict=True):
-            number = byte % VARIANTS
-            variants = self._variants.get(word)
-            variant = None if variants is None else variants[number]
-            ids.extend(self._sample(word, number) if variant is None else variant)
+            ids += self._encode_variant(word, byte % VARIANTS)
         return ids
-
-    def _sample(self, word: str, number: int) -> tuple[int, ...]:
-        sample = Random(f"{number} {word}").random
-        probability = self._probability
-        pieces = segment(word, self._ranks, lambda: sample() < probability)
-        variant = tuple(self._ids[piece] for piece in pieces)
-        if len(word) <= _LONGEST_CACHED:
-            if len(self._variants) >= _CACHED_SEGMENTS:
-                self._variants.clear()
-            self._variants.setdefault(word, [None] * VARIANTS)[number] = variant
-        return variant
 
 
 def segment(
-    word: str, ranks: Mapping[tuple[str, str], int], skip: Callable[[], bool]
+    word: str, ranks: Mapping[Pair, int], skip: Callable[[], bool]
 ) -> list[str]:
     """Return the pieces of a word after all merges.
 
@@ -85,46 +91,18 @@ def segment(
         ranks: The order in which pairs were learned.
         skip: Decides whether a merge is skipped in this step.
     """
-    size = len(word)
+    if len(word) > _LONGEST_SEGMENT:
+        firsts = range(0, len(word), _LONGEST_SEGMENT)
+        parts = (word[first : first + _LONGEST_SEGMENT] for first in firsts)
+        return [piece for part in parts for piece in segment(part, ranks, skip)]
     pieces = list(word)
-    following = list(range(1, size + 1))
-    preceding = list(range(-1, size - 1))
-    queue: list[tuple[int, int, str, str]] = []
-
-    def offer(start: int) -> None:
-        end = following[start]
-        if end < size:
-            pair = (pieces[start], pieces[end])
-            if pair in ranks:
-                heapq.heappush(queue, (ranks[pair], start, *pair))
-
-    for start in range(size):
-        offer(start)
-    skipped = []
-    while queue:
-        entry = heapq.heappop(queue)
-        _, start, first, second = entry
-        end = following[start]
-        # A piece only grows, or is emptied into the one before it: if both pieces are
-        # unchanged, the pair still exists.
-        if end >= size or pieces[start] != first or pieces[end] != second:
-            continue
-        if skip():
-            skipped.append(entry)
-            continue
-        pieces[start] = first + second
-        pieces[end] = ""
-        behind = following[end]
-        following[start] = behind
-        if behind < size:
-            preceding[behind] = start
-        before = preceding[start]
-        if before >= 0:
-            offer(before)
-        offer(start)
-        while skipped:
-            heapq.heappush(queue, skipped.pop())
-    return [piece for piece in pieces if piece]
+    while True:
+        pairs = enumerate(pairwise(pieces))
+        merges = sorted((ranks[pair], at) for at, pair in pairs if pair in ranks)
+        at = next((at for _, at in merges if not skip()), None)
+        if at is None:
+            return pieces
+        pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
 
 
 LARGEST = 1 << 28
@@ -147,14 +125,14 @@ class Tokenizer:
     def __init__(
         self,
         settings: TokenizerSettings,
-        backend: storage.Cutter,
+        backend: Cutter,
         special: SpecialTokens,
         content: bytes,
     ) -> None:
         self.settings = settings
         self.special = special
         self.digest = hashlib.sha256(content).hexdigest()
-        self._content = content
+        self.content = content
         self._backend = backend
         is_trained = isinstance(backend, Backend)
         self._writing = KINDS[settings.kind] if is_trained else backend
@@ -202,7 +180,7 @@ class Tokenizer:
     def of_backend(
         cls,
         settings: TokenizerSettings,
-        backend: storage.Cutter,
+        backend: Cutter,
         special: SpecialTokens | None = None,
     ) -> "Tokenizer":
         """Make a tokenizer from a backend that cuts text like this kind.
@@ -210,48 +188,38 @@ class Tokenizer:
         Raises:
             InputError: The kind cannot have such a vocabulary.
         """
-        return cls._read(storage.write(settings, backend, special), "vocabulary")
+        return cls.of_content(write(settings, backend, special), "vocabulary")
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
         """Read a file that `save` wrote. Raise InputError for anything else."""
         try:
-            with Path(path).open("rb") as file:
-                content = file.read(LARGEST + 1)
+            if (size := path.stat().st_size) > LARGEST:
+                raise InputError(
+                    f"{path}: has {size:,} bytes; expected a tokenizer file"
+                )
+            content = path.read_bytes()
         except OSError as error:
             raise InputError(
                 f"{path}: cannot read the tokenizer file, {error.strerror or error}"
             ) from error
-        if len(content) > LARGEST:
-            raise InputError(
-                f"{path}: larger than {LARGEST} bytes; expected a tokenizer file"
-            )
-        return cls._read(content, str(path))
+        return cls.of_content(content, str(path))
 
     @classmethod
-    def _read(cls, content: bytes, place: str) -> "Tokenizer":
-        return cls(*storage.read(content, place), content)
-
-    @property
-    def content(self) -> str:
-        """The tokenizer's file as text, from which `of_content` makes it again."""
-        return self._content.decode()
-
-    @classmethod
-    def of_content(cls, content: str, place: str) -> "Tokenizer":
-        """Make the tokenizer of a file's text. Raise InputError for anything else."""
-        return cls._read(content.encode(), place)
+    def of_content(cls, content: bytes, place: str) -> "Tokenizer":
+        """Make the tokenizer of a file's content. Raise InputError for anything else."""
+        return cls(*read(content, place), content)
 
     def with_special(self, special: SpecialTokens) -> "Tokenizer":
         """Return the same tokenizer with other roles of its special tokens."""
         return self.of_backend(self.settings, self._backend, special)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Tokenizer._read, (self._content, "pickled tokenizer")
+        return Tokenizer.of_content, (self.content, "pickled tokenizer")
 
     def save(self, path: Path) -> None:
         """Write the tokenizer file."""
-        Path(path).write_bytes(self._content)
+        path.write_bytes(self.content)
 
     @property
     def vocabulary(self) -> dict[str, int]:
@@ -261,7 +229,7 @@ class Tokenizer:
     @property
     def backend(self) -> dict[str, Any]:
         """The part of the file that the kind wrote, usually a tokenizer.json."""
-        return json.loads(self._content)["tokenizer"]
+        return json.loads(self.content)["tokenizer"]
 
     @property
     def size(self) -> int:
@@ -277,11 +245,13 @@ class Tokenizer:
         backend = self._backend
         if not isinstance(backend, Backend):
             return [self.encode(text) for text in texts]
-        rows: list[list[int]] = []
-        for first in range(0, len(texts), TEXTS_PER_CALL):
-            batch = list(map(_clean, texts[first : first + TEXTS_PER_CALL]))
-            rows += [encoding.ids for encoding in backend.encode_batch_fast(batch)]
-        return rows
+        return [
+            encoding.ids
+            for first in range(0, len(texts), TEXTS_PER_CALL)
+            for encoding in backend.encode_batch_fast(
+                list(map(_clean, texts[first : first + TEXTS_PER_CALL]))
+            )
+        ]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return for each id of a text its half-open span of characters.
@@ -292,36 +262,33 @@ class Tokenizer:
         """
         return self._backend.encode(_clean(text)).offsets
 
-    def unknown_characters(self, text: str) -> tuple[int, int]:
-        """Count the unknown characters of a text, and all, white space aside.
-
-        Unknown are those of unknown pieces, and those that are only single bytes.
-        """
-        text = _clean(text)
-        encoding = self._backend.encode(text)
-        places = set()
-        for index, span in zip(encoding.ids, encoding.offsets, strict=True):
-            if index == self.special.unknown:
-                places |= {*range(*span)}
-        for (first, end), count in Counter(encoding.offsets).items():
-            if end - first == 1 < len(text[first].encode()) <= count:
-                places.add(first)
-        unknown = sum(not text[place].isspace() for place in places)
-        return unknown, len("".join(text.split()))
-
     @property
     def unknown_unit(self) -> Literal["words", "characters"]:
         """What may be unknown to the tokenizer."""
         return "words" if self.settings.kind in UNKNOWN_WORDS else "characters"
 
     def unknown(self, text: str) -> tuple[int, int]:
-        """Count the unknown units of a text (`unknown_unit`), and all."""
-        if self.unknown_unit == "characters":
-            return self.unknown_characters(text)
-        encoding: Any = self._backend.encode(_clean(text))
-        words = zip(encoding.ids, encoding.word_ids, strict=True)
-        unknown = {word for index, word in words if index == self.special.unknown}
-        return len(unknown), len({*encoding.word_ids})
+        """Count the unknown units of a text (`unknown_unit`), and all.
+
+        Unknown characters are those of unknown pieces, and those that are only single
+        bytes; white space aside.
+        """
+        text = _clean(text)
+        encoding: Any = self._backend.encode(text)
+        unknown = [index == self.special.unknown for index in encoding.ids]
+        if self.unknown_unit == "words":
+            words = set(compress(encoding.word_ids, unknown))
+            return len(words), len({*encoding.word_ids})
+        places = {
+            place
+            for span in compress(encoding.offsets, unknown)
+            for place in range(*span)
+        }
+        for (first, end), count in Counter(encoding.offsets).items():
+            if end - first == 1 < len(text[first].encode()) <= count:
+                places.add(first)
+        letters = sum(not text[place].isspace() for place in places)
+        return letters, len("".join(text.split()))
 
     def encode_with_dropout(self, text: str, seed: int) -> list[int]:
         """Return the ids of a random segmentation, the same for the same text and seed.
@@ -356,18 +323,19 @@ class Tokenizer:
         Raises:
             ValueError: An id is neither.
         """
-        labels = []
+        ids = list(ids)
         end = self.size + len(words)
         for index in ids:
             if not 0 <= index < end:
                 raise ValueError(
                     f"id is {index}: expected 0 to {end - 1}, the vocabulary's ids"
                 )
-            if index in self.special.all:
-                labels.append(self._vocabulary[index])
-            else:
-                labels.append(self._writing.label(self._entry(index, words)))
-        return labels
+        return [
+            self._vocabulary[index]
+            if index in self.special.all
+            else self._writing.label(self._entry(index, words))
+            for index in ids
+        ]
 
     def _entry(self, index: int, words: Sequence[str]) -> str:
         if index == self.special.unknown:
@@ -386,3 +354,118 @@ class Tokenizer:
 
 def _clean(text: str) -> str:
     return _SURROGATES.sub(REPLACEMENT, text)
+
+
+FORMAT, VERSION = "regard-tokenizer", 1
+SETTINGS, SPECIAL = TypeAdapter(TokenizerSettings), TypeAdapter(SpecialTokens)
+LATER = {"more_ends": (), "unused": 0, "between": 1, "opens": True, "closes": True}
+"""Fields of the special tokens that older files lack, and their defaults."""
+
+
+def write(
+    settings: TokenizerSettings, backend: Cutter, special: SpecialTokens | None = None
+) -> bytes:
+    """Return the content of the file; `special` are ids of a published vocabulary."""
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "settings": asdict(settings),
+    }
+    if special is not None:
+        document["special"] = {
+            name: value
+            for name, value in asdict(special).items()
+            if name not in LATER or value != LATER[name]
+        }
+    document["tokenizer"] = json.loads(backend.to_str())
+    return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def read(content: bytes, place: str) -> tuple[TokenizerSettings, Cutter, SpecialTokens]:
+    """Read settings, backend and special ids from a file's content.
+
+    Raises:
+        InputError: It is no such file, or altered; the message begins with `place`.
+    """
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputError(
+            f"{place}: not a tokenizer file, or cut off; expected JSON with format "
+            f"{FORMAT!r}, so train it again"
+        )
+    if document.get("version") != VERSION:
+        raise InputError(
+            f"{place}: tokenizer file of version {document.get('version')!r}, this "
+            f"release reads version {VERSION}"
+        )
+    try:
+        settings = SETTINGS.validate_python(document["settings"])
+        stored = document["tokenizer"]
+        special = _read_special(document.get("special"), settings, stored)
+        if settings.kind == "pipeline":
+            backend: Cutter = Pipeline(stored, stored["entries"], special)
+        else:
+            backend = _build(settings, stored, special)
+        _check(settings, backend, special)
+    except Exception as error:  # the tokenizers library raises bare Exception
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{place}: broken tokenizer file, {reason}") from error
+    return settings, backend, special
+
+
+def _read_special(
+    values: Any, settings: TokenizerSettings, stored: Any
+) -> SpecialTokens:
+    """Return the special ids, by default those of vocabularies trained here."""
+    if values is None:
+        vocabulary = stored["model"]["vocab"]
+        has_mask = settings.kind.startswith("wordpiece")
+        for index, name in enumerate((*NAMES, MASK_NAME)[: 5 if has_mask else 4]):
+            if vocabulary.get(name) != index:
+                raise ValueError(f"entry {name!r} is missing or misplaced")
+        return SpecialTokens(mask=MASK if vocabulary.get(MASK_NAME) == MASK else None)
+    values = {**values, "more_ends": tuple(values.get("more_ends", ()))}
+    return SPECIAL.validate_json(
+        json.dumps(asdict(SpecialTokens(**values))), strict=True
+    )
+
+
+def _build(settings: TokenizerSettings, stored: Any, special: SpecialTokens) -> Backend:
+    """Build the backend of a kind that is trained, and compare it with the file's."""
+    model = stored["model"]
+    merges = [(first, second) for first, second in model.get("merges", ())]
+    vocabulary = model["vocab"]
+    names = (name for name, index in vocabulary.items() if index == special.unknown)
+    unknown = next(names, NAMES[UNKNOWN])
+    built = KINDS[settings.kind].build(vocabulary, merges, unknown)
+    text = json.dumps(stored, ensure_ascii=False)
+    if Backend.from_str(text).to_str() != built.to_str():
+        raise ValueError(f"its pipeline is not that of kind {settings.kind}")
+    return built
+
+
+def _check(
+    settings: TokenizerSettings, backend: Cutter, special: SpecialTokens
+) -> None:
+    """Check the vocabulary.
+
+    Raises:
+        ValueError: Ids do not count up from 0, are too many, or an entry is missing.
+    """
+    vocabulary: Mapping[str, int] = backend.get_vocab()
+    count = len(vocabulary)
+    if sorted(vocabulary.values()) != list(range(count)):
+        raise ValueError("its ids do not count up from 0")
+    if count > settings.size:
+        raise ValueError(f"{count} entries where its settings allow {settings.size}")
+    if not {*special.all, special.unused} <= {*range(count)}:
+        raise ValueError("a special id is not one of its vocabulary")
+    if settings.kind in ("character", *WHOLE_WORDS, "bpe"):
+        name = NAMES[UNKNOWN]
+        if vocabulary.get(name, special.unknown) != special.unknown:
+            raise ValueError(f"entry {name!r} is not its unknown piece")
+    if settings.kind == "bpe" and not {*ALPHABET} <= vocabulary.keys():
+        raise ValueError("an entry of a byte is missing")

@@ -1,7 +1,7 @@
 """Words, their spelling and sentences, without a vocabulary."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 WITHOUT_BLANKS = re.compile(
     r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
@@ -17,10 +17,12 @@ def word_indices(text: str, spans: Iterable[tuple[int, int]]) -> list[int]:
     """
     at: list[int] = []
     word = -1
-    for place, character in enumerate(text):
-        if not character.isspace() and (place == 0 or text[place - 1].isspace()):
-            word += 1
-        at.append(word + 1 if character.isspace() else word)
+    after_blank = True
+    for character in text:
+        is_blank = character.isspace()
+        word += after_blank and not is_blank
+        at.append(word + is_blank)
+        after_blank = is_blank
     result = []
     for start, end in spans:
         solid = (place for place in range(start, end) if not text[place].isspace())
@@ -81,9 +83,13 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     A full stop does not end a sentence behind an abbreviation or a single capital letter. No mark ends one before a
     lower-case letter, unless the text has no capitals.
     """
+    has_capitals = any(letter.isupper() for letter in text)
+    ends = [
+        mark.end() for mark in _END.finditer(text) if _is_end(text, mark, has_capitals)
+    ]
     spans = []
     start = 0
-    for end in [*_ends(text), len(text)]:
+    for end in [*ends, len(text)]:
         inner = text[start:end].strip()
         if inner:
             first = text.index(inner, start)
@@ -92,25 +98,16 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _ends(text: str) -> Iterator[int]:
-    capitals = any(letter.isupper() for letter in text)
-    for result in _END.finditer(text):
-        mark = result.group()
-        if mark[0] not in ".!?…" or _ends_one(
-            text, result.start(), result.end(), mark, capitals
-        ):
-            yield result.end()
-
-
-def _ends_one(text: str, start: int, end: int, mark: str, capitals: bool) -> bool:
-    following = next(
-        (letter for letter in text[end : end + 16] if not letter.isspace()), ""
-    )
-    if capitals and following.islower():
+def _is_end(text: str, match: re.Match[str], has_capitals: bool) -> bool:
+    """Return whether a mark ends a sentence."""
+    mark = match.group()
+    if mark[0] not in ".!?…":
+        return True
+    following = text[match.end() : match.end() + 16].lstrip()
+    if has_capitals and following[:1].islower():
         return False
     if mark != ".":
         return True
-    word = re.search(r"[\w.]*\Z", text[max(0, start - 16) : start])
-    before = word.group() if word else ""
-    is_initial = len(before) == 1 and before.isalpha() and before.isupper()
-    return not is_initial and _SHORT.fullmatch(before.lower()) is None
+    word = re.findall(r"[\w.]*\Z", text[max(0, match.start() - 16) : match.start()])[0]
+    is_initial = len(word) == 1 and word.isalpha() and word.isupper()
+    return not is_initial and _SHORT.fullmatch(word.lower()) is None

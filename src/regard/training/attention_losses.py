@@ -22,9 +22,8 @@ from regard.errors import InputError
 from regard.models.sizes import Share
 from regard.nn.decoders import Decoder
 from regard.shapes import Float, Scalar
-from regard.text.special import IGNORED
-from regard.training.schedules import forcing
-from regard.training.settings import Amount, Training
+from regard.text.kinds import IGNORED
+from regard.training.settings import Amount, Training, forcing
 
 
 @runtime_checkable
@@ -85,16 +84,8 @@ class AttentionLosses:
 
     @property
     def penalties(self) -> bool:
-        return (
-            max(
-                self.doubly_stochastic,
-                self.entropy,
-                self.coverage,
-                self.guided,
-                self.diagonal,
-            )
-            > 0
-        )
+        on_weights = self.doubly_stochastic + self.entropy + self.coverage
+        return on_weights + self.guided + self.diagonal > 0
 
 
 class AttentionLoss:
@@ -136,7 +127,7 @@ class AttentionLoss:
             )
         with self.recording(model) as maps:
             features = model.features(
-                *sources, batch.target_in, forcing(settings, update)
+                *sources, batch.target_in, forcing=forcing(settings, update)
             )
             total, losses = model.decoder.output.loss(
                 features, batch.target_out, settings.label_smoothing
@@ -148,33 +139,29 @@ class AttentionLoss:
 
         `losses` are those of its target tokens, 0 past the end, without gradient.
         """
-        real = batch.target_out != IGNORED
-        return self._penalties(maps, batch, real.to(losses.dtype)) + self._draws(
-            maps, losses, real.to(losses.dtype)
-        )
+        counted = (batch.target_out != IGNORED).to(losses.dtype)
+        penalties = self._penalties(maps, batch, counted)
+        return penalties + self._draws(maps, losses, counted)
 
     def _penalties(self, maps: Maps, batch: AttendedBatch, real: TokenLosses) -> Tensor:
         settings = self.settings
+        lengths = batch.source_lengths
         weights = maps.stack_heads().to(real.dtype) * real[:, None, :, None]
+        mean = weights.mean(1)
         total = weights.new_zeros(())
         if settings.doubly_stochastic:
-            readable = padding(batch.source_lengths, weights.shape[-1]).readable()
-            total += (
-                settings.doubly_stochastic
-                * doubly_stochastic(weights, readable[:, None]).mean(1).sum()
-            )
+            readable = padding(lengths, weights.shape[-1]).readable()[:, None]
+            loss = doubly_stochastic(weights, readable).mean(1).sum()
+            total += settings.doubly_stochastic * loss
         if settings.entropy:
             total += settings.entropy * entropy(weights).mean(1).sum()
         if settings.coverage:
             total += settings.coverage * coverage(weights).mean(1).sum()
         if settings.guided and batch.links is not None:
-            total += settings.guided * guidance(weights.mean(1), batch.links).sum()
+            total += settings.guided * guidance(mean, batch.links).sum()
         if settings.diagonal:
             targets = (batch.target_out != IGNORED).sum(1)
-            total += (
-                settings.diagonal
-                * diagonal(weights.mean(1), targets, batch.source_lengths).sum()
-            )
+            total += settings.diagonal * diagonal(mean, targets, lengths).sum()
         return total
 
     def _draws(self, maps: Maps, losses: TokenLosses, real: TokenLosses) -> Tensor:

@@ -52,9 +52,8 @@ def choose_precision(name: Precision, device: str) -> Precision:
 
     `auto` is bf16 on devices with bf16 matrix products in hardware.
     """
-    if name != "auto":
-        return name
-    return "bf16" if supports_bf16_products(device) else "fp32"
+    chosen: Precision = "bf16" if supports_bf16_products(device) else "fp32"
+    return chosen if name == "auto" else name
 
 
 def supports_bf16_products(device: str) -> bool:

@@ -12,7 +12,8 @@ from torch import nn
 from regard.attention.observer import current_observer
 from regard.errors import RunError
 from regard.models import gpt2, llama
-from regard.nn.transformer import DecoderLayer, EncoderLayer
+from regard.nn.layers import EncoderLayer
+from regard.nn.transformer import DecoderLayer
 from regard.nonfinite import is_debugging
 
 LAYERS = (EncoderLayer, DecoderLayer, gpt2.Block, llama.Block)
@@ -71,11 +72,10 @@ def compile_layers(
         if isinstance(module, LAYERS):
             layers[name] = module
     if not layers or is_debugging():
+        reason = "--debug checks every module" if layers else "it has no such layer"
         if log_layers:
-            log.warning(
-                "training.compile: nothing of this model is compiled: %s",
-                "--debug checks every module" if layers else "it has no such layer",
-            )
+            message = "training.compile: nothing of this model is compiled: %s"
+            log.warning(message, reason)
         yield
         return
     if log_layers:
@@ -109,10 +109,7 @@ def _reason(error: BaseException) -> str:
     """Return the first informative line of the error's cause."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [
-        repr(error)
-    ]
-    count = (
-        2 if lines[0].endswith(":") else 1
-    )  # `backend='inductor' raised:`, then the cause
+    lines = list(filter(None, map(str.strip, str(error).splitlines())))
+    # `backend='inductor' raised:`, then the cause
+    count = 2 if lines and lines[0].endswith(":") else 1
     return f"{type(error).__name__}: {' '.join(lines[:count])}"

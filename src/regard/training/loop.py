@@ -6,6 +6,7 @@ Updates, validation, checkpoints, an exact resume, and the choice of the final w
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 import torch
@@ -14,7 +15,6 @@ from torch import nn
 from regard.errors import RunError
 from regard.storage.checkpoints import Checkpoint
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.training.batches import BatchStream
 from regard.training.devices import count_parameters, use_threads
 from regard.training.layers import compile_layers
 from regard.training.objectives import LossModule, Objective, unit_of
@@ -25,23 +25,19 @@ from regard.training.processes import (
     explain_lost_processes,
 )
 from regard.training.progress import Metrics, Progress, UpdateSums
-from regard.training.schedules import MovingAverage, Validated, rate
-from regard.training.settings import Training
+from regard.training.settings import MovingAverage, Training, Validated, rate
 from regard.training.snapshot import (
     TrainingState,
     describe_regrouping,
     explain_restoring,
-    load_weights,
-    snapshot,
-)
-from regard.training.state import (
     keep_random_state,
+    load_weights,
     restore_optimizer,
     restore_random_state,
     seed_everything,
-    weights,
+    snapshot,
 )
-from regard.training.update import Updater, UpdateResult, build_optimizer
+from regard.training.update import BatchStream, Updater, UpdateResult, build_optimizer
 from regard.work import divide_among
 
 
@@ -85,8 +81,20 @@ def fit(
     """
     processes = Processes(settings)
     with Stop() as stop, keep_random_state(processes.device):
-        trainer = Trainer(model, objective, settings, run, processes, stop)
-        checkpoint = trainer.find_newest() if resume else None
+        trainer = Trainer(
+            model,
+            objective,
+            settings,
+            run,
+            processes,
+            stop,
+        )
+        step = None
+        if resume and processes.main:
+            newest = run.checkpoints.newest()
+            step = None if newest is None else newest.step
+        step = processes.from_main(step)
+        checkpoint = None if step is None else trainer.checkpoint(step)
         processes.wait()
         try:
             with (
@@ -101,38 +109,42 @@ def fit(
             trainer.close()
 
 
+@dataclass(eq=False)
 class Trainer:
     """One run of `fit`: its parts and its state."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        objective: Objective,
-        settings: Training,
-        run: RunDirectory,
-        processes: Processes,
-        stop: Stop,
-    ) -> None:
-        self.model = model
-        self.objective = objective
-        self.settings = settings
-        self.run = run
-        self.processes = processes
+    model: nn.Module
+    objective: Objective
+    settings: Training
+    run: RunDirectory
+    processes: Processes
+    stop: InitVar[Stop]
+
+    def __post_init__(self, stop: Stop) -> None:
+        model, objective, settings = self.model, self.objective, self.settings
+        processes = self.processes
         self.parameters = count_parameters(model)
         seed_everything(settings.seed + processes.rank)
-        self.losses = processes.wrap(LossModule(model, objective))
+        losses = processes.wrap(LossModule(model, objective))
         self.optimizer = build_optimizer(model, settings)
-        self.updater = Updater(self.losses, self.optimizer, settings, processes, stop)
+        self.updater = Updater(
+            losses,
+            self.optimizer,
+            settings,
+            processes,
+            stop,
+        )
         self.average: MovingAverage | None = None
         self.state = TrainingState()
         self.saved = -1
         self.late = False
         self.sums = UpdateSums()
         self.clock = time.monotonic()
+        self.unit = unit_of(objective)
         self.progress = Progress(
-            settings.steps, settings.log_every, processes.main, unit_of(objective)
+            settings.steps, settings.log_every, processes.main, self.unit
         )
-        self.metrics = Metrics(run if processes.main else None, settings)
+        self.metrics = Metrics(self.run if processes.main else None, settings)
 
     def train(
         self,
@@ -141,14 +153,19 @@ class Trainer:
         on_ready: Callable[[], None] | None,
     ) -> dict[str, float | int]:
         """Train to the end, from a checkpoint if there is one."""
+        decay = self.settings.average_decay
         if checkpoint is not None:
             with explain_restoring(checkpoint.folder):
                 self._restore(checkpoint)
-        self._start_average(checkpoint)
-        counters = self.state.counters
-        settings = self.settings
+                if decay:  # it starts from the weights that the model has
+                    self._load_average(checkpoint)
+        if decay:
+            self.average = MovingAverage(self.updater.parameters, decay)
+        if checkpoint is not None:
+            load_weights(self.model.state_dict(), checkpoint.tensors("model"))
+        start = self.state.counters.start
         with BatchStream(
-            self.objective, settings, self.processes, counters.start
+            self.objective, self.settings, self.processes, start
         ) as stream:
             if checkpoint is not None:
                 # Only now, because building the stream may use random numbers.
@@ -157,7 +174,7 @@ class Trainer:
             if on_ready is not None:
                 on_ready()
             if resume:  # also where it was killed before its first checkpoint
-                self.metrics.rewind(counters.update)
+                self.metrics.rewind(self.state.counters.update)
             self.metrics.open_trackers()
             while True:
                 self._validate_if_due()
@@ -165,14 +182,6 @@ class Trainer:
                 if self._finished():
                     return self._finish()
                 self._update(stream)
-
-    def find_newest(self) -> Checkpoint | None:
-        """Return the latest undamaged checkpoint, which the first process looks for."""
-        if self.processes.count == 1:
-            return self.run.newest_checkpoint()
-        newest = self.run.newest_checkpoint() if self.processes.main else None
-        step = self.processes.from_main(None if newest is None else newest.step)
-        return None if step is None else self._checkpoint(step)
 
     def close(self) -> None:
         """Close the progress bar and the trackers."""
@@ -191,33 +200,18 @@ class Trainer:
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.state = TrainingState.restore(checkpoint.state, self.processes)
         self.saved = checkpoint.step
-        load_weights(self.model.state_dict(), checkpoint.tensors("model"))
         restore_optimizer(self.model, self.optimizer, checkpoint.tensors("optimizer"))
         self.progress.note(f"going on after update {checkpoint.step}")
         rank = self.processes.rank
         count = self.processes.count
         if checkpoint.state["processes"] != count:
-            self.progress.note(
-                describe_regrouping(checkpoint.state, count, self.settings.accumulate)
-            )
+            accumulate = self.settings.accumulate
+            line = describe_regrouping(checkpoint.state, count, accumulate)
+            self.progress.note(line)
         elif checkpoint.state["carries"][rank]:
-            carried = {}
-            for name, tensor in checkpoint.tensors(f"carried-{rank}").items():
-                carried[name] = tensor.to(self.processes.device)
-            self.updater.carried = carried
-
-    def _start_average(self, checkpoint: Checkpoint | None) -> None:
-        """Start the moving average from the checkpoint's, or from the weights."""
-        if not self.settings.average_decay:
-            return
-        decay = self.settings.average_decay
-        if checkpoint is None:
-            self.average = MovingAverage(self.updater.parameters, decay)
-            return
-        with explain_restoring(checkpoint.folder):
-            self._load_average(checkpoint)
-            self.average = MovingAverage(self.updater.parameters, decay)
-            load_weights(self.model.state_dict(), checkpoint.tensors("model"))
+            carried = checkpoint.tensors(f"carried-{rank}").items()
+            device = self.processes.device
+            self.updater.carried = {name: value.to(device) for name, value in carried}
 
     def _load_average(self, checkpoint: Checkpoint) -> None:
         """Load a checkpoint's moving average into the model's parameters."""
@@ -236,8 +230,7 @@ class Trainer:
         counters.update += 1
         if self.average is not None and outcome.good:
             self.average.update(counters.update)
-        last = prepared[-1].position
-        counters.follow(last)
+        counters.follow(prepared[-1].position)
         elapsed = time.monotonic() - began
         counters.tokens += outcome.read
         counters.updating += elapsed
@@ -250,23 +243,17 @@ class Trainer:
 
     def _log(self, outcome: UpdateResult, speed: float, elapsed: float) -> None:
         update = self.state.counters.update
+        loss, norm = outcome.loss, outcome.norm
         if not outcome.good:
-            self.progress.note(
-                f"update {update} skipped: loss {outcome.loss}, gradient norm {outcome.norm}"
-            )
-            self.metrics.write(
-                "skipped", update, {"loss": outcome.loss, "gradient_norm": outcome.norm}
-            )
+            line = f"update {update} skipped: loss {loss}, gradient norm {norm}"
+            self.progress.note(line)
+            self.metrics.write("skipped", update, {"loss": loss, "gradient_norm": norm})
             return
         self.sums.add(outcome, elapsed)
-        self.progress.update(update, outcome.loss, self.sums.tokens_per_second)
+        self.progress.update(update, loss, self.sums.tokens_per_second)
         if update % self.settings.log_every == 0 or update == self.settings.steps:
-            figures = {
-                **self.sums.figures(),
-                "rate": speed,
-                "epoch": self.state.counters.epoch,
-            }
-            self.metrics.write("training", update, figures)
+            position = {"rate": speed, "epoch": self.state.counters.epoch}
+            self.metrics.write("training", update, self.sums.figures() | position)
             self.sums = UpdateSums()
 
     def _check(self, outcome: UpdateResult) -> None:
@@ -286,15 +273,20 @@ class Trainer:
     def _validate_if_due(self) -> None:
         counters = self.state.counters
         settings = self.settings
-        regular = (
-            settings.validate_every and counters.update % settings.validate_every == 0
-        )
-        if counters.update == counters.validated or not (
-            regular or counters.update == settings.steps
-        ):
+        is_last = counters.update == settings.steps
+        interval = settings.validate_every
+        is_due = is_last or (interval and counters.update % interval == 0)
+        if counters.update == counters.validated or not is_due:
             return
-        with nullcontext() if self.average is None else self.average.use():
-            figures = self._validate()
+        self.model.eval()
+        with (
+            nullcontext() if self.average is None else self.average.use(),
+            torch.no_grad(),
+            self.progress.show_elapsed("validating"),
+            divide_among(self.processes),
+        ):
+            figures = self.processes.from_main(self.objective.validate(self.model))
+        self.model.train()
         value = figures[self.objective.metric]
         validated = Validated(counters.update, value, figures)
         improved = self.state.selection.observe(
@@ -304,39 +296,18 @@ class Trainer:
         counters.figures = figures
         self.metrics.write("validation", counters.update, figures)
         listed = "  ".join(f"{name} {figure:.4g}" for name, figure in figures.items())
-        self.progress.note(
-            f"validation after update {counters.update}: {listed}{'  (best)' if improved else ''}"
-        )
+        mark = "  (best)" if improved else ""
+        self.progress.note(f"validation after update {counters.update}: {listed}{mark}")
         self._save()
 
-    def _validate(self) -> dict[str, float]:
-        self.model.eval()
-        listed = self.progress.show_elapsed("validating")
-        with (
-            torch.no_grad(),
-            listed,
-            divide_among(self.processes),
-        ):
-            figures = self.processes.from_main(self.objective.validate(self.model))
-        self.model.train()
-        return figures
-
     def _save_if_due(self) -> None:
-        if self.state.counters.update != self.saved and (
-            self.late or self._checkpoint_due()
-        ):
+        counters = self.state.counters
+        interval = self.settings.checkpoint_every
+        is_regular = interval and counters.update and counters.update % interval == 0
+        is_due = self.late or (is_regular and not counters.bad)
+        if is_due and counters.update != self.saved:
             self._save()
         self.late = False
-
-    def _checkpoint_due(self) -> bool:
-        interval = self.settings.checkpoint_every
-        counters = self.state.counters
-        return bool(
-            counters.update
-            and interval
-            and counters.update % interval == 0
-            and not counters.bad
-        )
 
     def _save(self) -> None:
         """Save a checkpoint and remove those that `Selection` drops.
@@ -348,57 +319,50 @@ class Trainer:
         self.clock = time.monotonic()
         update = counters.update
         outdated = self.state.selection.add(update)
-        tensors = snapshot(
-            self.model,
-            self.optimizer,
-            self.average,
-            self.updater.carried,
-            self.processes,
-        )
-        state = self.state.to_json(self.processes, self.updater.carried is not None)
+        carried = self.updater.carried
+        parts = self.model, self.optimizer, self.average, carried
+        tensors = snapshot(*parts, self.processes)
+        state = self.state.to_json(self.processes, carried is not None)
         state["accumulate"] = self.settings.accumulate
         if self.processes.main:
-            self.run.save_checkpoint(update, tensors, state)
-            for step in set(outdated) & set(self.run.checkpoint_steps()):
-                self.run.remove_checkpoint(step)
+            self.run.checkpoints.save(update, tensors, state)
+            for step in set(outdated) & set(self.run.checkpoints.steps()):
+                self.run.checkpoints.remove(step)
         self.saved = update
 
     def _finished(self) -> bool:
+        selection = self.state.selection
         if self.state.counters.update >= self.settings.steps:
             return True
-        if not self.state.selection.exhausted(self.settings):
-            return False
-        waited = self.state.selection.waited
-        self.progress.note(
-            f"{self.objective.metric} has not improved in {waited} validations: training ends (training.patience)"
-        )
-        return True
+        if selection.exhausted(self.settings):
+            self.progress.note(
+                f"{self.objective.metric} has not improved in {selection.waited} "
+                "validations: training ends (training.patience)"
+            )
+            return True
+        return False
 
     def _finish(self) -> dict[str, float | int]:
-        figures = self._choose()
-        chosen = weights(self.model)
+        """Load and save the selected weights; return the figures of the run."""
         counters = self.state.counters
-        if self.processes.main:
-            self.run.save_tensors(WEIGHTS, chosen, {})
-        self.processes.wait()
-        return {
-            **figures,
-            "seconds": counters.seconds + time.monotonic() - self.clock,
-            "steps": counters.update,
-            "parameters": self.parameters,
-            f"{unit_of(self.objective)}_per_second": counters.tokens
-            / max(counters.updating, 1e-9),
-        }
-
-    def _choose(self) -> dict[str, float]:
-        """Load the selected weights into the model; return their figures."""
         best = self.state.selection.best
         self.processes.wait()  # the first process may still be writing the last checkpoint
-        chosen = self._checkpoint(best[0].update if best else self.saved)
+        chosen = self.checkpoint(best[0].update if best else self.saved)
         load_weights(self.model.state_dict(), chosen.tensors("model"))
         if self.average is not None:
             self._load_average(chosen)
-        return best[0].figures if best else self.state.counters.figures
+        if self.processes.main:
+            self.run.save_tensors(WEIGHTS, self.model.state_dict(), {})
+        self.processes.wait()
+        speed = counters.tokens / max(counters.updating, 1e-9)
+        return {
+            **(best[0].figures if best else counters.figures),
+            "seconds": counters.seconds + time.monotonic() - self.clock,
+            "steps": counters.update,
+            "parameters": self.parameters,
+            f"{self.unit}_per_second": speed,
+        }
 
-    def _checkpoint(self, update: int) -> Checkpoint:
-        return self.run.checkpoint(update, verified=not self.processes.main)
+    def checkpoint(self, update: int) -> Checkpoint:
+        """Return a checkpoint, which the first process verifies."""
+        return self.run.checkpoints.load(update, verified=not self.processes.main)

@@ -10,6 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from regard.data.batches import Batch as TensorBatch
+from regard.data.batches import move
 from regard.data.order import Shuffled
 from regard.data.records import Frame, records_of
 from regard.errors import InputError
@@ -161,7 +163,7 @@ Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Tensors:
+class Tensors(TensorBatch):
     """A batch as the collate function returned it: tensors in tuples, lists and dicts.
 
     The rest stays where it is.
@@ -169,25 +171,6 @@ class Tensors:
 
     content: Any
     examples: int
-
-    def to(self, device: torch.device) -> "Tensors":
-        """Return the batch on another device."""
-        return Tensors(move(self.content, device), self.examples)
-
-
-def move(value: Any, device: torch.device) -> Any:
-    """Return the value with all tensors in it on `device`."""
-    if isinstance(value, Tensor):
-        return value.to(device)
-    if isinstance(value, Mapping):
-        return {key: move(item, device) for key, item in value.items()}
-    if isinstance(value, tuple) and type(value) is not tuple:  # a named tuple
-        return type(value)(*(move(item, device) for item in value))
-    return (
-        type(value)(move(item, device) for item in value)
-        if isinstance(value, tuple | list)
-        else value
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,9 +216,8 @@ class Supervised(Generic[E]):
 
     def batch(self, epoch: int, indices: list[int]) -> Tensors:
         """One batch; may run in a worker process."""
-        return Tensors(
-            self.collate([self.train[index] for index in indices]), len(indices)
-        )
+        examples = [self.train[index] for index in indices]
+        return Tensors(self.collate(examples), len(indices))
 
     def loss(
         self,
@@ -255,13 +237,8 @@ class Supervised(Generic[E]):
 
         def loss(first: int) -> float:
             examples = list(self.valid[first : first + self.batch_size])
-            return self.loss_of(
-                model, move(self.collate(examples), device)
-            ).item() * len(examples)
+            batch = move(self.collate(examples), device)
+            return self.loss_of(model, batch).item() * len(examples)
 
-        return {
-            "loss": sum(
-                compute_batches(loss, range(0, len(self.valid), self.batch_size))
-            )
-            / len(self.valid)
-        }
+        starts = range(0, len(self.valid), self.batch_size)
+        return {"loss": sum(compute_batches(loss, starts)) / len(self.valid)}

@@ -9,7 +9,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -27,13 +27,12 @@ from accelerate.utils import (
 from torch import Tensor, nn
 
 from regard.errors import RunError
-from regard.system import HANGUP, WINDOWS
+from regard.extras import HANGUP, WINDOWS
 from regard.training.devices import choose_device
 from regard.training.settings import Training
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT) + (
-    () if HANGUP is None else (signal.Signals(HANGUP),)
-)
+HANGUPS = () if HANGUP is None else (signal.Signals(HANGUP),)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, *HANGUPS)
 """The signals that stop training; SIGHUP comes when a terminal or a connection closes, and
 Windows has none."""
 
@@ -62,9 +61,7 @@ class Stop:
     def __init__(self) -> None:
         self.requested = 0
         self._since = 0.0
-        self._before: dict[
-            int, Callable[[int, FrameType | None], Any] | int | None
-        ] = {}
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Stop":
         if threading.current_thread() is threading.main_thread():
@@ -78,23 +75,17 @@ class Stop:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        # a launcher passes the first Ctrl-C on to its processes, which have it twice
+        echo = 2.0 if "TORCHELASTIC_RUN_ID" in os.environ else 0.0
         if self.requested:
-            if number == signal.SIGINT and time.monotonic() - self._since >= _echo():
-                os._exit(
-                    128 + number
-                )  # files are replaced whole, so leaving at any point does no damage
+            if number == signal.SIGINT and time.monotonic() - self._since >= echo:
+                # files are replaced whole, so leaving at any point does no damage
+                os._exit(128 + number)
             return
         self.requested = number
         self._since = time.monotonic()
-        if number == signal.SIGINT:
-            os.write(
-                2, b"\nsaving after this update; Ctrl-C again quits at once\n"
-            )  # print may be what it interrupts
-
-
-def _echo() -> float:
-    """Seconds in which a second Ctrl-C counts as the first one, which a launcher passes on to its processes."""
-    return 2.0 if "TORCHELASTIC_RUN_ID" in os.environ else 0.0
+        if number == signal.SIGINT:  # print may be what it interrupts
+            os.write(2, b"\nsaving after this update; Ctrl-C again quits at once\n")
 
 
 def leave_group() -> None:
@@ -104,9 +95,8 @@ def leave_group() -> None:
     """
     if not WINDOWS:
         os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if HANGUP is not None:
-        signal.signal(HANGUP, signal.SIG_IGN)
+    for number in (signal.SIGINT, *HANGUPS):
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
@@ -114,7 +104,21 @@ LOST = re.compile(r"timed? ?out|connection|peer|gloo|nccl|store", re.I)
 """Words of PyTorch's untyped errors of an exchange in which another process no longer takes part."""
 
 
-class Processes:
+class ProcessGroup:
+    """All processes that torchrun or accelerate started, as those that divide work."""
+
+    def __init__(self) -> None:
+        # without `cpu` accelerate finds no others where there are no accelerators
+        state = PartialState(cpu=choose_device("auto") == "cpu")
+        self.count: int = state.num_processes
+        self.rank: int = state.process_index
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return every process's value, in the order of ranks, on every process."""
+        return gather_object([value]) if self.count > 1 else [value]
+
+
+class Processes(ProcessGroup):
     """This process and the others of the run.
 
     Raises:
@@ -122,12 +126,11 @@ class Processes:
     """
 
     def __init__(self, settings: Training) -> None:
-        kind = choose_device(settings.device)
-        limit = InitProcessGroupKwargs(
-            timeout=timedelta(seconds=settings.process_timeout)
-        )
+        is_cpu = choose_device(settings.device) == "cpu"
+        timeout = timedelta(seconds=settings.process_timeout)
+        limit = InitProcessGroupKwargs(timeout=timeout)
         self.accelerator = Accelerator(
-            cpu=kind == "cpu", mixed_precision="no", kwargs_handlers=[limit]
+            cpu=is_cpu, mixed_precision="no", kwargs_handlers=[limit]
         )
         self.device = self.accelerator.device
         self.count: int = self.accelerator.num_processes
@@ -145,10 +148,6 @@ class Processes:
             torch.distributed.all_reduce(vector)
         return vector
 
-    def gather(self, value: Any) -> list[Any]:
-        """Every process's value, in the order of their ranks, on every process."""
-        return gather_object([value]) if self.count > 1 else [value]
-
     def from_main(self, value: Any) -> Any:
         """Return the first process's value, on every process."""
         return broadcast_object_list([value])[0] if self.count > 1 else value
@@ -156,21 +155,6 @@ class Processes:
     def wait(self) -> None:
         """Wait until all processes are here."""
         self.accelerator.wait_for_everyone()
-
-
-class ProcessGroup:
-    """All processes that torchrun or accelerate started, as those that divide work."""
-
-    def __init__(self) -> None:
-        state = PartialState(
-            cpu=choose_device("auto") == "cpu"
-        )  # else accelerate finds no others without accelerators
-        self.count: int = state.num_processes
-        self.rank: int = state.process_index
-
-    def gather(self, value: Any) -> list[Any]:
-        """Every process's value, in the order of their ranks, on every process."""
-        return gather_object([value]) if self.count > 1 else [value]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
@@ -75,22 +76,22 @@ class Service:
         """
         if self._lost:
             return
-        try:
+        with self._warn():
             self._tracker.log(dict(values), step=update)
-        except Exception as error:
-            self._lost = True
-            log.warning(
-                "training.tracker %s failed (%s); the run goes on without it",
-                self._name,
-                _line(error),
-            )
 
     def close(self) -> None:
         """End the run there; a failure is a warning."""
-        try:
+        with self._warn():
             self._tracker.finish()
+
+    @contextmanager
+    def _warn(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
-            log.warning("training.tracker %s failed (%s)", self._name, _line(error))
+            self._lost = True
+            message = "training.tracker %s failed (%s); the run goes on without it"
+            log.warning(message, self._name, _line(error))
 
 
 def _line(error: Exception) -> str:
@@ -179,14 +180,10 @@ class Progress:
             with self._read():
                 self.bar.update(update - self.bar.n)
         elif update % self.interval == 0 or update == self.steps:
-            remaining = (
-                (time.monotonic() - self.began)
-                / (update - self.first)
-                * (self.steps - update)
-            )
-            self.note(
-                f"{update}/{self.steps}  loss {loss:.4f}  {speed}  {duration(remaining)} left"
-            )
+            elapsed = time.monotonic() - self.began
+            future = elapsed / (update - self.first) * (self.steps - update)
+            place = f"{update}/{self.steps}"
+            self.note(f"{place}  loss {loss:.4f}  {speed}  {duration(future)} left")
 
     @contextmanager
     def show_elapsed(self, activity: str) -> Iterator[None]:
@@ -216,10 +213,8 @@ class Progress:
         if not self.visible or sys.stderr is None:
             return
         with self._read():
-            if self.bar is not None:
-                self.bar.write(text, file=sys.stderr)
-            else:
-                print(text, file=sys.stderr, flush=True)
+            tqdm.write(text, file=sys.stderr)
+            sys.stderr.flush()
 
     def close(self) -> None:
         """Draw the bar once more and end its line."""
@@ -270,13 +265,13 @@ class Metrics:
         """Start the services that the settings name."""
         if self._run is None:
             return
-        names: set[TrackerName] = set()
-        if self._settings.tensorboard and importlib.util.find_spec("tensorboard"):
+        settings = self._settings
+        names: set[TrackerName | None] = {settings.tracker}
+        if settings.tensorboard and importlib.util.find_spec("tensorboard"):
             names.add("tensorboard")
-        if self._settings.tracker is not None:
-            names.add(self._settings.tracker)
-        for name in sorted(names):
-            self._trackers.append(Service(name, self._run.path, self._settings))
+        for name in names:
+            if name is not None:
+                self._trackers.append(Service(name, self._run.path, settings))
 
     def write(self, kind: str, update: int, values: Mapping[str, float | int]) -> None:
         """Append a record.
@@ -285,15 +280,13 @@ class Metrics:
         """
         if self._run is None:
             return
-        finite = {
-            name: value if math.isfinite(value) else None
-            for name, value in values.items()
-        }
-        self._run.append_jsonl(METRICS, {"kind": kind, "update": update, **finite})
+        record: dict[str, Any] = {"kind": kind, "update": update}
+        for name, value in values.items():
+            record[name] = value if math.isfinite(value) else None
+        self._run.append_jsonl(METRICS, record)
+        named = {f"{kind}/{name}": value for name, value in values.items()}
         for tracker in self._trackers:
-            tracker.write(
-                {f"{kind}/{name}": value for name, value in values.items()}, update
-            )
+            tracker.write(named, update)
 
     def rewind(self, update: int) -> None:
         """Drop the records after an update; a resumed run writes them again."""

@@ -1,11 +1,16 @@
-"""The settings of the training loop, for every task."""
+"""Settings of a training, and the schedules of its learning rate."""
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
+import torch
 from pydantic import Field
+from torch import nn
 
+from regard.metrics import rank_ties
 from regard.models.sizes import Share
 
 Count = Annotated[int, Field(ge=0)]
@@ -129,11 +134,8 @@ class Training:
             return f"{plan}; validation at the end"
         plan += f"; validation every {self.validate_every:,}"
         patience = PATIENCE if self.patience is None else self.patience
-        return (
-            f"{plan}; it ends early after {patience} without improvement"
-            if patience
-            else plan
-        )
+        end = f"; it ends early after {patience} without improvement"
+        return plan + (end if patience else "")
 
     def with_epochs_as_steps(self, batches: int) -> "Training":
         """Return these settings with the `steps` of `epochs` of so many batches.
@@ -149,3 +151,139 @@ class Training:
 def tenth(steps: int) -> int:
     """Return the longest warm-up of so many updates that nobody chose."""
     return max(1, steps // 10)
+
+
+def rate(settings: Training, update: int) -> float:
+    """Return the learning rate of an update (counted from 1).
+
+    It rises to the highest at `warmup`, then falls to 0 just after the last update, or
+    as n^-0.5. With (D w)^-0.5 as the highest rate the latter is that of Vaswani et al.
+    (2017) for a model of width D.
+    """
+    warmup = max(1, settings.warmup)
+    after = settings.steps + 1
+    future = min(1.0, (after - update) / (after - settings.warmup))
+    falling = {
+        "constant": 1.0,
+        "linear": future,
+        "cosine": 0.5 - 0.5 * math.cos(math.pi * future),
+        "inverse-square-root": (warmup / update) ** 0.5,
+    }
+    share = min(1.0, update / warmup, falling[settings.schedule])
+    return settings.learning_rate * share
+
+
+def forcing(settings: Training, update: int) -> float:
+    """Return the probability of teacher forcing in an update.
+
+    Linear from `teacher_forcing` at the first update to `teacher_forcing_end` at the
+    last (Bengio 2015, 1506.03099).
+    """
+    start = settings.teacher_forcing
+    end = settings.teacher_forcing_end
+    if end is None or settings.steps == 1:
+        return start
+    done = (update - 1) / (settings.steps - 1)
+    return (1 - done) * start + done * end
+
+
+RECENT = 2
+"""The number of last checkpoints that are always validated: one is left if the newest is damaged."""
+
+
+@dataclass
+class Validated:
+    """A checkpoint with its validation."""
+
+    update: int
+    value: float
+    figures: dict[str, float]
+
+
+@dataclass
+class Selection:
+    """The checkpoints to keep, and when training ends early."""
+
+    best: list[Validated] = field(default_factory=list)
+    """Best first."""
+    recent: list[int] = field(default_factory=list)
+    """Newest last."""
+    waited: int = 0
+    """Validations since the last record."""
+    record: float | None = None
+    changed: bool = False
+    """Whether the metric has changed since the first validation."""
+
+    def observe(
+        self,
+        validated: Validated,
+        settings: Training,
+        higher_is_better: bool,
+    ) -> bool:
+        """Add a validation; True if it is a new record.
+
+        Of two equals the next metrics decide, then the later one is better; NaN is
+        never a record.
+        """
+        sign = 1.0 if higher_is_better else -1.0
+        value = validated.value
+        self.changed = self.changed or self.record not in (None, value)
+        record = -sign * math.inf if self.record is None else self.record
+        improved = sign * value > sign * record
+        if improved:
+            self.record = value
+        self.waited = 0 if improved else self.waited + 1
+        if not math.isnan(value):
+            ranked = sorted(
+                [*self.best, validated],
+                key=lambda item: (
+                    -sign * item.value,
+                    *rank_ties(item.figures),
+                    -item.update,
+                ),
+            )
+            self.best = ranked[: settings.keep_best]
+        return improved
+
+    def exhausted(self, settings: Training) -> bool:
+        """Return whether training ends early."""
+        if settings.patience is None:
+            return self.changed and self.waited >= PATIENCE
+        return 0 < settings.patience <= self.waited
+
+    def add(self, update: int) -> list[int]:
+        """Add a checkpoint; return those to remove."""
+        steps = [*(step for step in self.recent if step != update), update]
+        best = [validated.update for validated in self.best]
+        self.recent = [step for step in steps if step in [*steps[-RECENT:], *best]]
+        return [step for step in steps if step not in self.recent]
+
+
+class MovingAverage:
+    """average <- d average + (1 - d) weights after every update, with d = min(decay, (1 + n) / (10 + n)).
+
+    The smaller d of the first updates keeps the random initial weights out of short runs. It holds one tensor per
+    parameter and allocates nothing per update.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter], decay: float) -> None:
+        self.parameters = list(parameters)
+        self.decay = decay
+        self._weights = [parameter.detach() for parameter in parameters]
+        self._average = [weights.clone() for weights in self._weights]
+
+    @torch.no_grad()
+    def update(self, count: int) -> None:
+        """Move towards the weights after update `count`."""
+        decay = min(self.decay, (1 + count) / (10 + count))
+        torch._foreach_lerp_(self._average, self._weights, 1 - decay)
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Replace the weights by the average; restore them afterwards."""
+        original = [weights.clone() for weights in self._weights]
+        torch._foreach_copy_(self._weights, self._average)
+        try:
+            yield
+        finally:
+            torch._foreach_copy_(self._weights, original)

@@ -1,24 +1,101 @@
 """Checkpoints: the state of training as JSON and tensors, and back."""
 
 import json
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pydantic
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import Optimizer
+from torch.optim import Optimizer
 
 from regard.data.order import OrderPosition
 from regard.errors import InputError, RunError
-from regard.training.batches import Position, Start
+from regard.storage.tensors import separate_tensors
 from regard.training.objectives import Carried
 from regard.training.processes import Processes
-from regard.training.schedules import MovingAverage, Selection
-from regard.training.state import optimizer_tensors, random_state, weights
+from regard.training.settings import MovingAverage, Selection
+from regard.training.update import Position, Start
+
+ADAM = {"step", "exp_avg", "exp_avg_sq"}
+"""The tensors that Adam keeps for a parameter."""
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the global random states of Python, NumPy and PyTorch (all devices)."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def random_state(device: torch.device) -> dict[str, Any]:
+    """Return the global random states as plain JSON values."""
+    kind, keys, *numbers = np.random.get_state()
+    state = {
+        "python": random.getstate(),
+        "numpy": [kind, np.asarray(keys).tolist(), *numbers],
+        "torch": _hexadecimal(torch.get_rng_state()),
+    }
+    if device.type != "cpu":
+        module = torch.get_device_module(device)
+        state["device"] = _hexadecimal(module.get_rng_state(device))
+    return state
+
+
+def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
+    """Restore the random states that `random_state` returned."""
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    np.random.set_state(tuple(state["numpy"]))
+    torch.set_rng_state(_bytes(state["torch"]))
+    if "device" in state and device.type != "cpu":
+        torch.get_device_module(device).set_rng_state(_bytes(state["device"]), device)
+
+
+@contextmanager
+def keep_random_state(device: torch.device) -> Iterator[None]:
+    """Restore the caller's global random states at the end."""
+    state = random_state(device)
+    try:
+        yield
+    finally:
+        restore_random_state(state, device)
+
+
+def _hexadecimal(state: Tensor) -> str:
+    return state.numpy().tobytes().hex()
+
+
+def _bytes(text: str) -> Tensor:
+    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
+
+
+def restore_optimizer(
+    model: nn.Module,
+    optimizer: Optimizer,
+    tensors: dict[str, Tensor],
+) -> None:
+    """Restore the optimizer's state from tensors by `parameter name:key`.
+
+    Raises ValueError for a state that is not Adam's.
+    """
+    parameters = dict(model.named_parameters())
+    for name, value in tensors.items():
+        parameter, key = name.rsplit(":", 1)
+        target = parameters[parameter]
+        if key != "step" and value.shape != target.shape:
+            raise ValueError(f"{name} is {[*value.shape]}, not {[*target.shape]}")
+        optimizer.state[target][key] = value.to(target.device, copy=True)
+    for target, state in optimizer.state.items():
+        if set(state) != ADAM or state["step"].dim():
+            raise ValueError(
+                f"Adam's state of a parameter {list(target.shape)} is incomplete"
+            )
 
 
 @dataclass
@@ -85,14 +162,17 @@ class TrainingState:
         parts = json.dumps({name: state[name] for name in ("counters", "selection")})
         restored = pydantic.TypeAdapter(cls).validate_json(parts, strict=True)
         counters = restored.counters
-        numbers = (
-            counters.update,
-            counters.epoch,
-            counters.index,
-            counters.chunk,
-            counters.before,
-        )
-        if min(numbers) < 0:
+        epoch, index, mark = counters.start
+        if (
+            min(
+                counters.update,
+                epoch,
+                index,
+                mark.chunk,
+                mark.before,
+            )
+            < 0
+        ):
             raise ValueError(f"negative counters: {counters}")
         batches = counters.index * state["processes"]
         if counters.before > batches:
@@ -124,14 +204,7 @@ def explain_restoring(folder: Path) -> Iterator[None]:
         yield
     except (InputError, RunError):
         raise
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        RuntimeError,
-    ) as error:
+    except Exception as error:  # somebody's state may be anything
         cause = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise InputError(
             f"{folder}: its training state cannot be restored, though its SHA-256 is right ({cause}); was it changed? "
@@ -148,20 +221,21 @@ def snapshot(
 ) -> dict[str, dict[str, Tensor]]:
     """Return groups of tensors on the CPU; every process calls it.
 
-    `model`, `optimizer`, `average` with a moving average, and `carried-N` for each
+    `model`, `optimizer` (as `parameter name:key`), `average` with a moving average, and `carried-N` for each
     process with tensors for its next batch. They may share memory with the model.
     """
-    groups = {
-        "model": weights(model),
-        "optimizer": optimizer_tensors(model, optimizer),
-    }
+    groups = {"model": separate_tensors(model.state_dict()), "optimizer": {}}
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            groups["optimizer"][f"{name}:{key}"] = value.detach().cpu()
     if average is not None:
         averaged = {id(parameter) for parameter in average.parameters}
-        tensors = groups["average"] = {}
         with average.use():
-            for name, parameter in model.named_parameters():
-                if id(parameter) in averaged:
-                    tensors[name] = parameter.detach().cpu().clone()
+            groups["average"] = {
+                name: parameter.detach().cpu().clone()
+                for name, parameter in model.named_parameters()
+                if id(parameter) in averaged
+            }
     if carried is not None:
         carried = {name: tensor.cpu().contiguous() for name, tensor in carried.items()}
     for rank, tensors in enumerate(processes.gather(carried)):
@@ -178,8 +252,8 @@ def load_weights(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -
         InputError: A tensor is missing or has another shape.
     """
     for name, target in targets.items():
-        if name not in tensors or tensors[name].shape != target.shape:
-            shape = list(tensors[name].shape) if name in tensors else "nothing"
+        shape = [*tensors[name].shape] if name in tensors else "nothing"
+        if shape != [*target.shape]:
             raise InputError(
                 f"{name}: the model has {list(target.shape)}, the checkpoint {shape}; is it of this model?"
             )

@@ -4,9 +4,13 @@ Gradients of a few batches on every process, summed, checked, clipped and applie
 """
 
 import math
+import os
+import re
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -14,13 +18,198 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW
 from torch.optim.optimizer import Optimizer
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from regard.errors import RunError
-from regard.training.batches import Prepared
+from regard.data.order import OrderPosition, as_order
+from regard.errors import InputError, RunError
+from regard.storage.tensors import list_first
 from regard.training.devices import choose_precision
-from regard.training.objectives import Carried
-from regard.training.processes import SIGNALS, Processes, Stop
+from regard.training.objectives import Carried, Objective, origin
+from regard.training.processes import SIGNALS, Processes, Stop, leave_group
 from regard.training.settings import Training
+
+
+@dataclass(frozen=True)
+class Position:
+    """The position of a batch.
+
+    Its epoch, its index in this process's share of the epoch, its examples, and the
+    mark from which the epoch's order finds it.
+    """
+
+    epoch: int
+    index: int
+    examples: list[int]
+    mark: OrderPosition
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A batch and its position; `fault` is one line on why there is no batch."""
+
+    position: Position
+    batch: Any
+    fault: str = ""
+
+
+Start = tuple[int, int, OrderPosition]
+"""The epoch and the index of a position, and a mark at or before it."""
+BEGINNING: Start = (0, 0, OrderPosition())
+
+
+class Positions:
+    """Positions of one process from a start on, without end; equally many an epoch."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        processes: Processes,
+        start: Start,
+    ) -> None:
+        self.objective = objective
+        self.rank = processes.rank
+        self.count = processes.count
+        self.start = start
+
+    def examples(self, epoch: int, index: int) -> list[int]:
+        """Return the examples at a position."""
+        return self.objective.batches(epoch)[index * self.count + self.rank]
+
+    def __iter__(self) -> Iterator[Position]:
+        epoch, index, mark = self.start
+        while True:
+            batches = as_order(self.objective.batches(epoch))
+            order = batches.walk(index * self.count, mark)
+            while len(batches := list(islice(order, self.count))) == self.count:
+                yield Position(epoch, index, batches[self.rank][1], batches[0][0])
+                index += 1
+            if index == 0:
+                raise InputError(
+                    f"epoch {epoch} has {len(batches)} batches for {self.count} processes; "
+                    "add examples or lower batch_tokens"
+                )
+            epoch, index, mark = epoch + 1, 0, OrderPosition()
+
+
+class _Batches(Dataset[Prepared]):
+    """Build batches.
+
+    A worker first notes which one, so that an error can name it if the worker dies.
+    """
+
+    def __init__(self, objective: Objective, workers: int) -> None:
+        self.objective = objective
+        self.working = torch.zeros(max(1, workers), 3, dtype=torch.int64)
+        self.working.share_memory_()
+
+    def __getitem__(self, position: Position) -> Prepared:
+        worker = get_worker_info()
+        if worker is not None:
+            current = os.getpid(), position.epoch, position.index
+            self.working[worker.id] = torch.tensor(current)
+        try:
+            batch = self.objective.batch(position.epoch, position.examples)
+            return Prepared(position, batch)
+        except Exception as error:
+            return Prepared(position, None, self._fault(position, error))
+
+    def _fault(self, position: Position, error: Exception) -> str:
+        """One line that names the first example that fails by itself, or the batch if none does."""
+        examples = position.examples
+        for index in examples:
+            try:
+                self.objective.batch(position.epoch, [index])
+            except Exception as cause:
+                examples = [index]
+                error = cause
+                break
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return (
+            f"{_describe(self.objective, examples)} cannot be made into a batch: "
+            f"{type(error).__name__}: {' '.join(str(error).split())} (raised at "
+            f"{last.filename}:{last.lineno})"
+        )
+
+
+def _describe(objective: Objective, examples: list[int]) -> str:
+    """Name the examples of a batch, and where the first comes from."""
+    subject = "the batch of examples" if len(examples) > 1 else "example"
+    listed = list_first([str(example) for example in examples])
+    return f"{subject} {listed}{origin(objective, examples[:1])}"
+
+
+def _start_worker(_: int) -> None:
+    leave_group()
+
+
+class BatchStream:
+    """Iterate over this process's batches from a place on, without end.
+
+    Leave the `with` block to end its workers.
+
+    Never uses the global random states. The death of a worker is noticed by a signal,
+    so it can surface anywhere inside the `with` block; leaving the block turns it into
+    an error that names the examples.
+
+    Raises:
+        RunError: an example cannot be made into a batch, or a worker died.
+        InputError: fewer batches than processes.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        settings: Training,
+        processes: Processes,
+        start: Start = BEGINNING,
+    ) -> None:
+        self.objective = objective
+        self._data = _Batches(objective, settings.workers)
+        self._positions = Positions(objective, processes, start)
+        loader = DataLoader(
+            self._data,
+            batch_size=None,
+            sampler=self._positions,  # pyright: ignore[reportArgumentType]
+            num_workers=settings.workers,
+            worker_init_fn=_start_worker,
+            generator=torch.Generator().manual_seed(settings.seed),
+        )
+        self._iterator: Iterator[Prepared] | None = iter(loader)
+
+    def __enter__(self) -> "BatchStream":
+        return self
+
+    def __exit__(
+        self,
+        kind: object,
+        error: BaseException | None,
+        trace: object,
+    ) -> None:
+        self._iterator = None
+        if isinstance(error, RuntimeError) and "DataLoader worker (pid" in str(error):
+            raise RunError(self._death(str(error))) from None
+
+    def __iter__(self) -> "BatchStream":
+        return self
+
+    def __next__(self) -> Prepared:
+        if self._iterator is None:
+            raise ValueError("the stream of batches is closed")
+        prepared = next(self._iterator)
+        if prepared.fault:
+            raise RunError(prepared.fault)
+        return prepared
+
+    def _death(self, message: str) -> str:
+        dead = re.findall(r"\d+", message)
+        work = "before its first batch"
+        for process, epoch, index in self._data.working.tolist():
+            if str(process) in dead:
+                examples = self._positions.examples(epoch, index)
+                work = f"while it prepared {_describe(self.objective, examples)}"
+        return (
+            f"a worker died {work}; memory may be short: lower workers or batch_tokens"
+        )
 
 
 @dataclass(frozen=True)
@@ -48,22 +237,17 @@ class UpdateResult:
 
 def build_optimizer(model: nn.Module, settings: Training) -> AdamW:
     """AdamW over the trainable parameters, in one fused step; only matrices decay."""
-    trainable = [
-        parameter for parameter in model.parameters() if parameter.requires_grad
+    matrices = []
+    vectors = []
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            (matrices if parameter.ndim >= 2 else vectors).append(parameter)
+    groups: list[dict[str, Any]] = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
     ]
-    groups = [
-        {
-            "params": [parameter for parameter in trainable if parameter.ndim >= 2],
-            "weight_decay": settings.weight_decay,
-        },
-        {
-            "params": [parameter for parameter in trainable if parameter.ndim < 2],
-            "weight_decay": 0.0,
-        },
-    ]
-    groups = [group for group in groups if group["params"]]
     return AdamW(
-        groups,
+        [group for group in groups if group["params"]],
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,
@@ -116,44 +300,34 @@ class Updater:
         Raises:
             RunError: Memory is exhausted.
         """
+        processes = self.processes
         total, tokens, read = self._gradients(prepared, update)
-        signal = (
-            self.stop.requested
-        )  # read as late as the other processes can still learn of it
-        flags = [
-            late and self.processes.main,
-            *(signal == tensor for tensor in SIGNALS),
-        ]
+        # read as late as the other processes can still learn of it
+        signal = self.stop.requested
+        flags = late and processes.main, *(signal == number for number in SIGNALS)
         summary = torch.tensor(
-            [0.0, tokens, read, *flags],
-            dtype=self._exact,
-            device=self.processes.device,
+            [0.0, tokens, read, *flags], dtype=self._exact, device=processes.device
         )
-        gradients = []
-        for parameter in self.parameters:
-            if parameter.grad is not None:
-                gradients.append(parameter.grad.detach())
+        gradients = [
+            parameter.grad.detach()
+            for parameter in self.parameters
+            if parameter.grad is not None
+        ]
         norm = nn.utils.get_total_norm(gradients)
         summary[0] = total
-        self.processes.sum(summary)
+        processes.sum(summary)
         loss, count, read_count, overdue, *received = summary.tolist()
-        scale = self.processes.count / max(
-            1.0, count
-        )  # the exchange has divided by the number of processes
-        stop = next(
-            (
-                int(tensor)
-                for tensor, processes in zip(SIGNALS, received, strict=True)
-                if processes
-            ),
-            0,
-        )
+        # the exchange has divided by the number of processes
+        scale = processes.count / max(1.0, count)
         outcome = UpdateResult(
             loss / max(1.0, count),
             int(count),
             int(read_count),
             norm.item() * scale,
-            stop,
+            max(
+                number * bool(flag)
+                for number, flag in zip(SIGNALS, received, strict=True)
+            ),
             bool(overdue),
         )
         if outcome.good:
@@ -168,13 +342,11 @@ class Updater:
         prepared: Sequence[Prepared],
         update: int,
     ) -> tuple[Tensor, int, int]:
-        total = torch.zeros((), device=self.processes.device)
+        device = self.processes.device
+        total = torch.zeros((), device=device)
         tokens = 0
         read = 0
-        bf16 = (
-            choose_precision(self.settings.precision, self.processes.device.type)
-            == "bf16"
-        )
+        precision = choose_precision(self.settings.precision, device.type)
         for number, item in enumerate(prepared, start=1):
             is_last = number == len(prepared)  # then the processes exchange gradients
             with (
@@ -183,10 +355,9 @@ class Updater:
                 if isinstance(self.losses, DistributedDataParallel) and not is_last
                 else nullcontext(),
             ):
-                batch = item.batch.to(self.processes.device)
-                with torch.autocast(
-                    self.processes.device.type, torch.bfloat16, enabled=bf16
-                ):
+                batch = item.batch.to(device)
+                bf16 = precision == "bf16"
+                with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                     loss, count, self.carried, read_count = self.losses(
                         batch, update, self.carried
                     )
@@ -229,12 +400,7 @@ def explain_memory(item: Prepared, settings: Training) -> Iterator[None]:
 
 def longest(batch: Any) -> int:
     """Return the largest second axis among a batch's tensors: its padded length."""
-    parts = (
-        [batch]
-        if isinstance(batch, Tensor)
-        else getattr(batch, "__dict__", {}).values()
-    )
-    return max(
-        (part.shape[1] for part in parts if isinstance(part, Tensor) and part.ndim > 1),
-        default=1,
-    )
+    is_tensor = isinstance(batch, Tensor)
+    parts = [batch] if is_tensor else getattr(batch, "__dict__", {}).values()
+    tensors = [part for part in parts if isinstance(part, Tensor) and part.ndim > 1]
+    return max((tensor.shape[1] for tensor in tensors), default=1)

@@ -51,8 +51,7 @@ class Hard(Align):
             numbers = torch.rand(scores.shape[:-2], device=scores.device)
             state = numbers < self.soft_share
         keys = sample_keys(soft.detach())
-        probability = soft.gather(-1, keys[..., None])
-        probability = probability[..., 0]
+        probability = soft.gather(-1, keys[..., None])[..., 0]
         not_sampled = state[..., None] | (probability == 0)
         log_probability = torch.where(not_sampled, 1.0, probability).log()
         hard = one_hot(keys, soft, mask)
@@ -82,14 +81,11 @@ class StraightThrough(Align):
         scores, mask, *_ = inputs
         noisy = to_float32(scores)
         if self.training:
-            noise = torch.empty_like(noisy).exponential_()
-            noisy = noisy - noise.log()
-        soft = softmax(noisy / self.temperature, mask)
-        soft = soft.to(scores.dtype)
+            noisy = noisy - torch.empty_like(noisy).exponential_().log()
+        soft = softmax(noisy / self.temperature, mask).to(scores.dtype)
         if not scores.shape[-1]:
             return Aligned(soft)
-        best = soft.detach().argmax(-1)
-        hard = one_hot(best, soft, mask)
+        hard = one_hot(soft.detach().argmax(-1), soft, mask)
         return Aligned(hard + (soft - soft.detach()))
 
 
@@ -155,7 +151,9 @@ class Monotonic(Align):
             if self.training:
                 weights = last = expect_weights(row, readable, last)
             else:
-                weights = choose_first_key(row, readable, last)
+                # the first key with a probability above 1/2, from the last one read
+                chosen = (row > 0) & readable & (last.cumsum(-1) > 0)
+                weights = (chosen & (chosen.cumsum(-1) == 1)).to(row.dtype)
                 has_read = weights.sum(-1, keepdim=True) > 0
                 last = torch.where(has_read, weights, last)
             rows.append(weights)
@@ -179,19 +177,7 @@ def expect_weights(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
     # differences of logarithms, because a quotient of products would be 0 / 0
     path = (before[..., :, None] - before[..., None, :]).tril().exp().tril()
     reached = path @ last[..., None]
-    chosen = energy.sigmoid().masked_fill(~allowed, 0.0)
-    return chosen * reached[..., 0]
-
-
-def choose_first_key(energy: Tensor, allowed: Tensor, last: Tensor) -> Tensor:
-    """Return one-hot weights of the first key with a probability above 1/2.
-
-    The scan begins at the last key read; the weights are zeros if no key is chosen.
-    """
-    ahead = last.cumsum(-1) > 0
-    chosen = (energy > 0) & allowed & ahead
-    first = chosen & (chosen.cumsum(-1) == 1)
-    return first.to(energy.dtype)
+    return energy.sigmoid().masked_fill(~allowed, 0.0) * reached[..., 0]
 
 
 def one_hot_first(scores: Scores) -> Float[Tensor, "*batch key"]:

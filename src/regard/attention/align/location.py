@@ -18,7 +18,6 @@ from regard.attention.align.soft import (
     Aligned,
     AlignInput,
     dense_mask,
-    memory_lengths,
     softmax,
 )
 from regard.attention.masks import Mask
@@ -60,13 +59,14 @@ class Local(Align):
         return softmax(scores, (distance.abs() <= self.window) & allowed)
 
     def forward(self, inputs: AlignInput) -> Aligned:
-        scores, mask, _, _ = inputs
-        lengths = memory_lengths(mask, scores)
-        centers, state = self.find_centers(inputs, lengths)
+        scores = inputs.scores
+        allowed = dense_mask(inputs.mask, scores)
         positions = torch.arange(scores.shape[-1], device=scores.device)
+        # a memory is as long as up to the last key that a query may read
+        ends = functional.pad(allowed * (positions + 1), (1, 0))
+        centers, state = self.find_centers(inputs, ends.amax(-1))
         distance = positions - centers[..., None]
-        weights = self.window_weights(scores, distance, dense_mask(mask, scores))
-        return Aligned(weights, state)
+        return Aligned(self.window_weights(scores, distance, allowed), state)
 
 
 class LocalMonotonic(Local):
@@ -82,20 +82,13 @@ class LocalMonotonic(Local):
     def __init__(self, window: int):
         super().__init__(window, 0)
 
-    def find_centers(
-        self,
-        inputs: AlignInput,
-        lengths: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        shape = inputs.scores.shape[:-1]
+    def find_centers(self, inputs: AlignInput, lengths: Tensor) -> tuple[Tensor, Any]:
+        *batch, queries, _ = inputs.scores.shape
         state = inputs.state
-        device = lengths.device
-        queries = shape[-1]
         if state is None:
-            state = torch.zeros(shape[0], dtype=torch.int64, device=device)
-        ones = [1] * (len(shape) - 1)
-        first = state.view(-1, *ones)
-        steps = first + torch.arange(queries, device=device)
+            state = lengths.new_zeros(batch[0])
+        first = state.view(-1, *[1] * len(batch))
+        steps = first + torch.arange(queries, device=lengths.device)
         return torch.minimum(steps, lengths - 1), state + queries
 
 
@@ -130,8 +123,7 @@ class LocalPredictive(Local):
 
     def predict_centers(self, query: Query, lengths: Tensor) -> Tensor:
         """Return the center p of each query, `(*batch, query)`."""
-        hidden = self.hidden(query).tanh()
-        share = self.place(hidden)[..., 0].sigmoid()
+        share = self.place(self.hidden(query).tanh())[..., 0].sigmoid()
         # half precision cannot tell positions apart beyond 256
         return lengths * to_float32(share)
 
@@ -227,12 +219,9 @@ def shift_weights(weights: Row, moves: Float[Tensor, "*batch move"]) -> Row:
         raise ValueError(
             f"{keys} keys, fewer than the shift of {reach}; it would wrap more than once"
         )
-    end = weights[..., keys - reach :]
-    start = weights[..., :reach]
-    ring = torch.cat([end, weights, start], -1)
-    neighbors = ring.unfold(-1, 2 * reach + 1, 1)
-    shifted = neighbors @ moves.flip(-1)[..., None]
-    return shifted[..., 0]
+    ends = weights[..., keys - reach :], weights, weights[..., :reach]
+    neighbors = torch.cat(ends, -1).unfold(-1, 2 * reach + 1, 1)
+    return (neighbors @ moves.flip(-1)[..., None])[..., 0]
 
 
 def sharpen(
@@ -244,6 +233,5 @@ def sharpen(
 
     It uses logarithms, since the powers of many small, even weights would underflow.
     """
-    tiny = torch.finfo(weights.dtype).tiny
-    scores = power * (weights + tiny).log()
+    scores = power * (weights + torch.finfo(weights.dtype).tiny).log()
     return softmax(scores[..., None, :], mask)[..., 0, :]

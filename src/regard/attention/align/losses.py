@@ -17,9 +17,7 @@ def doubly_stochastic(weights: Weights, readable: Tensor | None = None) -> Numbe
         readable: `(*batch, key)`, the keys that count. By default all.
     """
     missing = (1 - weights.sum(-2)).square()
-    if readable is not None:
-        missing = missing.masked_fill(~readable, 0.0)
-    return missing.sum(-1)
+    return (missing if readable is None else missing * readable).sum(-1)
 
 
 def entropy(weights: Weights) -> Numbers:
@@ -35,8 +33,7 @@ def coverage(weights: Weights) -> Numbers:
 
     See 2017, 1704.04368, equation 12.
     """
-    before = weights.cumsum(-2) - weights
-    return weights.minimum(before).sum((-2, -1))
+    return weights.minimum(weights.cumsum(-2) - weights).sum((-2, -1))
 
 
 def guidance(weights: Weights, links: Weights) -> Numbers:

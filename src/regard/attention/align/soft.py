@@ -99,43 +99,31 @@ def dense_mask(mask: Mask | None, scores: Scores) -> Tensor:
     return mask.dense()
 
 
-def memory_lengths(mask: Mask | None, scores: Scores) -> Tensor:
-    """Return the length of the memory up to the last key that each query may read.
-
-    Whole numbers, broadcastable to `(*batch, query)`. Under padding this is the
-    sequence's own length, under a causal mask the number of positions so far.
-    """
-    if not scores.shape[-1]:
-        return torch.zeros(1, dtype=torch.int64, device=scores.device)
-    numbers = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
-    return (dense_mask(mask, scores) * numbers).amax(-1)
-
-
 def pad_keys(weights: Float[Tensor, "*batch _"], keys: int) -> Rows:
     """Pad weights of earlier queries with 0 to the present number of keys."""
     return functional.pad(weights, (0, keys - weights.shape[-1]))
 
 
-def _forbidden(mask: Mask | Tensor) -> Tensor:
-    if isinstance(mask, Mask):
-        mask = mask.dense()
-    return ~mask
+AnyMask = Mask | Tensor | None
 
 
-def softmax(scores: Scores, mask: Mask | Tensor | None = None) -> Weights:
+def _hide(scores: Tensor, mask: AnyMask) -> tuple[Tensor, Tensor | None]:
+    """Replace forbidden scores by the lowest number; return which are forbidden."""
+    if mask is None:
+        return scores, None
+    forbidden = ~(mask.dense() if isinstance(mask, Mask) else mask)
+    return scores.masked_fill(forbidden, torch.finfo(scores.dtype).min), forbidden
+
+
+def softmax(scores: Scores, mask: AnyMask = None) -> Weights:
     """Return a_i = exp(e_i) / sum_j exp(e_j) over the allowed keys.
 
     A row with no allowed key is zeros, in value and gradient. Forbidden scores become
     the lowest finite number, not minus infinity: no NaN arises then, not even in the
     backward pass of a row with no allowed key.
     """
-    if mask is None:
-        return torch.softmax(scores, -1)
-    forbidden = _forbidden(mask)
-    lowest = torch.finfo(scores.dtype).min
-    allowed = scores.masked_fill(forbidden, lowest)
-    weights = torch.softmax(allowed, -1)
-    return weights.masked_fill(forbidden, 0.0)
+    scores, forbidden = _hide(scores, mask)
+    return _zero(torch.softmax(scores, -1), forbidden)
 
 
 class Softmax(Align):
@@ -145,7 +133,7 @@ class Softmax(Align):
         return Aligned(softmax(inputs.scores, inputs.mask))
 
 
-def sparsemax(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
+def sparsemax(scores: Rows, mask: AnyMask = None) -> Rows:
     """Project scores onto the simplex, a_i = max(e_i - tau, 0) (Martins 2016, 1602.02068).
 
     Algorithm 1. A row with no allowed key is zeros, in value and gradient. A row with
@@ -160,11 +148,10 @@ def sparsemax(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
         ordered, count = _sort(shifted)
         above = 1 + count * ordered > ordered.cumsum(-1)
     tau = _find_threshold(shifted, ordered, above, _sparsemax_threshold)
-    weights = (shifted - tau).relu()
-    return _zero(weights, forbidden).to(scores.dtype)
+    return _zero((shifted - tau).relu(), forbidden).to(scores.dtype)
 
 
-def entmax15(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
+def entmax15(scores: Rows, mask: AnyMask = None) -> Rows:
     """Return a_i = max(e_i / 2 - tau, 0)^2, between softmax and sparsemax.
 
     Peters 2019, 1905.05702, algorithm 2. A row with no allowed key is zeros, in value
@@ -177,43 +164,31 @@ def entmax15(scores: Rows, mask: Mask | Tensor | None = None) -> Rows:
     with torch.no_grad():
         ordered, count = _sort(shifted)
         sums = ordered.cumsum(-1)
-        squares = ordered.square().cumsum(-1)
-        spread = squares - sums.square() / count
+        spread = ordered.square().cumsum(-1) - sums.square() / count
         distance = ((1 - spread) / count).clamp(min=0).sqrt()
         above = sums / count - distance <= ordered
     tau = _find_threshold(shifted, ordered, above, _entmax15_threshold)
-    weights = (shifted - tau).relu().square()
-    return _zero(weights, forbidden).to(scores.dtype)
+    return _zero((shifted - tau).relu().square(), forbidden).to(scores.dtype)
 
 
 def _sort(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Return the scores, best first, and how many there are up to each."""
     ordered = scores.sort(-1, descending=True).values
-    count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
-    return ordered, count
+    return ordered, torch.arange(1, scores.shape[-1] + 1, device=scores.device)
 
 
-def _shift_by_max(
-    scores: Tensor,
-    mask: Mask | Tensor | None,
-) -> tuple[Tensor, Tensor | None]:
+def _shift_by_max(scores: Tensor, mask: AnyMask) -> tuple[Tensor, Tensor | None]:
     """Subtract the row's best allowed score, and return which keys are forbidden.
 
     Differences end at -2, where the weight is 0 already.
     """
-    forbidden = None
-    if mask is not None:
-        forbidden = _forbidden(mask)
-        lowest = torch.finfo(scores.dtype).min
-        scores = scores.masked_fill(forbidden, lowest)
+    scores, forbidden = _hide(scores, mask)
     best = scores.detach().amax(-1, keepdim=True)
     return (scores - best).clamp(min=-2.0), forbidden
 
 
 def _zero(weights: Tensor, forbidden: Tensor | None) -> Tensor:
-    if forbidden is None:
-        return weights
-    return weights.masked_fill(forbidden, 0.0)
+    return weights if forbidden is None else weights.masked_fill(forbidden, 0.0)
 
 
 def _find_threshold(
@@ -228,8 +203,7 @@ def _find_threshold(
     tau, and the keys above that one the final tau. It is NaN if a score is NaN.
     """
     with torch.no_grad():
-        last = above.sum(-1, keepdim=True).clamp(min=1) - 1
-        least = ordered.gather(-1, last)
+        least = ordered.gather(-1, above.sum(-1, keepdim=True).clamp(min=1) - 1)
         tau = compute(scores, ~(scores < least))
         inside = ~(scores <= tau)  # NaN is inside
     return compute(scores, inside)
@@ -244,8 +218,7 @@ def _sparsemax_threshold(scores: Tensor, inside: Tensor) -> Tensor:
 def _entmax15_threshold(scores: Tensor, inside: Tensor) -> Tensor:
     """Return tau, such that the squares of what the scores exceed it by sum to 1."""
     count = inside.sum(-1, keepdim=True)
-    total = scores.masked_fill(~inside, 0.0).sum(-1, keepdim=True)
-    mean = total / count
+    mean = scores.masked_fill(~inside, 0.0).sum(-1, keepdim=True) / count
     differences = (scores - mean).masked_fill(~inside, 0.0)
     spread = differences.square().sum(-1, keepdim=True)
     tiny = torch.finfo(scores.dtype).tiny

@@ -14,15 +14,8 @@ from regard.extras import how_to_install
 
 MONTHS = ("January", "February", "March", "April", "May", "June",
           "July", "August", "September", "October", "November", "December")  # fmt: skip
-WEEKDAYS = (
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-)
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
+            "Sunday")  # fmt: skip
 
 # {d} 9  {dd} 09  {th} 9th  {month} May  {mon} Sep, Sep. or Sept.  {short} Sep  {m} 5  {mm} 05  {y} 2018  {yy} 18
 # {weekday} Saturday  {wd} Sat, Sat. or the like. Commas may be left out.
@@ -99,34 +92,27 @@ VALID_SHARE = TEST_SHARE = 0.1
 """The shares of the days for validation and test."""
 
 
-def make_writer(forms: Forms, seed: int) -> Callable[[int, Random], Pair]:
-    """Return what writes a random day of a set, 0 to 2, in one of the forms.
+@cache
+def split_days(seed: int) -> tuple[list[int], list[int], list[int]]:
+    """Return the days of the three sets as ordinals; no two sets have a common day."""
+    days = list(range(FIRST_DAY.toordinal(), LAST_DAY.toordinal() + 1))
+    Random(f"{seed}/days").shuffle(days)
+    first = int(len(days) * (1 - VALID_SHARE - TEST_SHARE))
+    second = int(len(days) * (1 - TEST_SHARE))
+    return days[:first], days[first:second], days[second:]
 
-    No two sets have a common day.
+
+def write_day(day: date, random: Random, forms: Forms) -> Pair:
+    """Write a day in one of the forms.
 
     Raises:
         InputError: `forms` is "all" and Babel is not installed.
     """
-    writers: tuple[Writer, ...] = (write_unambiguous,)
-    if forms == "all":
-        writers = (write_unambiguous, write_numeric, locale_writer())
-    first_day = FIRST_DAY.toordinal()
-    last_day = LAST_DAY.toordinal()
-    days = list(range(first_day, last_day + 1))
-    Random(f"{seed}/days").shuffle(days)
-    count = len(days)
-    first = int(count * (1 - VALID_SHARE - TEST_SHARE))
-    second = int(count * (1 - TEST_SHARE))
-    sets = (days[:first], days[first:second], days[second:])
-
-    def write(part: int, random: Random) -> Pair:
-        day = date.fromordinal(random.choice(sets[part]))
-        if forms != "all":
-            return write_unambiguous(day, random)
-        (writer,) = random.choices(writers, (4, 1, 5))
-        return writer(day, random)
-
-    return write
+    if forms != "all":
+        return write_unambiguous(day, random)
+    writers = write_unambiguous, write_numeric, locale_writer()
+    (writer,) = random.choices(writers, (4, 1, 5))
+    return writer(day, random)
 
 
 def _make_pair(day: date, text: str, form: str, is_ambiguous: bool) -> Pair:
@@ -198,18 +184,15 @@ class Form:
         locale: The locale.
         label: The name of the form.
         parts: Literal text and (letter, count) fields as in Unicode TR 35.
+        letters: The letters of the fields with their counts, in order.
         months: Names of the twelve months; empty when the month is in digits.
     """
 
     locale: Any
     label: str
     parts: tuple[str | tuple[str, int], ...]
+    letters: dict[str, int]
     months: tuple[str, ...]
-
-    @property
-    def letters(self) -> dict[str, int]:
-        """The letters of the fields with their counts, in order."""
-        return dict(part for part in self.parts if isinstance(part, tuple))
 
     @property
     def appearance(self) -> tuple[object, ...]:
@@ -249,6 +232,7 @@ class Form:
         return text
 
 
+@cache
 def locale_writer() -> Writer:
     """Return a writer that chooses a language, then one of its forms.
 
@@ -269,7 +253,6 @@ def locale_writer() -> Writer:
     return write
 
 
-@cache
 def locale_forms() -> tuple[Form, ...]:
     """Return every distinct form, in a fixed order.
 
@@ -296,16 +279,24 @@ def locale_forms() -> tuple[Form, ...]:
 
 def _parse_form(locale: Any, label: str, pattern: str) -> Form | None:
     tokenize = importlib.import_module("babel.dates").tokenize_pattern
-    form = Form(locale, label, tuple(value for _, value in tokenize(pattern)), ())
-    width = form.letters.get("M", form.letters.get("L", 0))
-    if not (width and {"d", "y"} <= form.letters.keys()):
+    parts = tuple(value for _, value in tokenize(pattern))
+    letters = dict(part for part in parts if isinstance(part, tuple))
+    width = letters.get("M", letters.get("L", 0))
+    if not (width and {"d", "y"} <= letters.keys()):
         return None
-    if width < 3:
-        return form
-    names = locale.months["format"][_WIDTHS[width]]
-    months = tuple(names[number] for number in range(1, 13))
-    is_named = any(letter.isalpha() for letter in months[0])
-    return Form(locale, label, form.parts, months if is_named else ())
+    months = ()
+    if width >= 3:
+        names = locale.months["format"][_WIDTHS[width]]
+        months = tuple(names[number] for number in range(1, 13))
+        if not any(map(str.isalpha, months[0])):
+            months = ()
+    return Form(
+        locale,
+        label,
+        parts,
+        letters,
+        months,
+    )
 
 
 def _find_unclear_names(forms: list[Form]) -> set[tuple[str, int]]:
@@ -318,13 +309,13 @@ def _find_unclear_names(forms: list[Form]) -> set[tuple[str, int]]:
     for form in forms:
         for number, name in enumerate(form.months, 1):
             meanings.setdefault(_plain(name), set()).add(number)
-    unclear = set()
-    for name, numbers in meanings.items():
-        for number in numbers if len(numbers) > 1 else ():
-            english = MONTHS[number - 1].lower()
-            if name not in (english, english[:3]):
-                unclear.add((name, number))
-    return unclear
+    return {
+        (name, number)
+        for name, numbers in meanings.items()
+        for number in numbers
+        if len(numbers) > 1
+        and name not in (MONTHS[number - 1].lower(), MONTHS[number - 1].lower()[:3])
+    }
 
 
 def _plain(name: str) -> str:

@@ -1,18 +1,133 @@
 """Data sections of generated pairs: dates, questions, sentences and letters."""
 
-from abc import abstractmethod
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from random import Random
 from string import ascii_lowercase
-from typing import Literal
+from typing import Annotated, Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from pydantic import Field
 
 from regard.data.generated import bitext, questions
-from regard.data.generated.dates import Forms, make_writer
-from regard.data.generated.synthetic import Synthetic, disjoint_sets
+from regard.data.generated.dates import Forms, split_days, write_day
 from regard.data.pairs import Pair
 from regard.data.splits import Splits
 from regard.errors import InputError
+
+TRIES = 1_000
+
+
+Size = Annotated[int, Field(ge=1, le=1_000_000)]
+SizeOrNone = Annotated[int, Field(ge=0, le=1_000_000)]
+SmallSize = Annotated[int, Field(ge=1, le=100_000)]
+SmallSizeOrNone = Annotated[int, Field(ge=0, le=100_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthetic:
+    """Examples for training, validation and test, as a function of `seed`.
+
+    train: The number of training examples.
+    valid: The number of validation examples.
+    test: The number of test examples.
+    seed: The seed of the examples.
+    """
+
+    kind: str
+    train: Size = 20_000
+    valid: Size = 500
+    test: SizeOrNone = 1_000
+    seed: int = 1
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The sizes of the three sets."""
+        return self.train, self.valid, self.test
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticOfLengths(Synthetic):
+    """Examples of length `least` to `most`; `smallest` is the minimum of `least`."""
+
+    least: int = 1
+    most: int = 20
+
+    smallest = 1
+
+    def __post_init__(self) -> None:
+        """Raise InputError for an empty range of lengths."""
+        if not self.smallest <= self.least <= self.most:
+            raise InputError(
+                f"{self.kind}: least is {self.least} and most {self.most}; expected "
+                f"{self.smallest} <= least <= most"
+            )
+
+
+class IndependentSets(ABC):
+    """A `data:` section that generates each set with a generator of its own."""
+
+    @abstractmethod
+    def make(self, name: str) -> Sequence[Any]:
+        """Generate `train`, `valid` or `test`."""
+
+    def load(self) -> Splits[Any]:
+        """Generate the three sets."""
+        return Splits(*map(self.make, ("train", "valid", "test")))
+
+    def tests(self) -> Sequence[Any]:
+        """Generate the test set."""
+        return self.make("test")
+
+
+@runtime_checkable
+class Example(Protocol):
+    """An example that is identified by its text."""
+
+    @property
+    def text(self) -> str: ...
+
+
+T = TypeVar("T", bound=Example)
+
+
+def disjoint_sets(
+    sizes: tuple[int, int, int], seed: int, make: Callable[[int, Random], T], kind: str
+) -> tuple[list[T], list[T], list[T]]:
+    """Generate training, validation and test examples without a common text.
+
+    The test set comes first, so it depends on its size and the seed only.
+
+    Args:
+        sizes: The sizes of the three sets.
+        seed: The seed.
+        make: Makes an example of a set, 0, 1 or 2.
+        kind: What the examples are, for messages.
+
+    Raises:
+        InputError: `make` does not give enough different texts.
+    """
+    texts: set[str] = set()
+    train, valid, test = sets = [], [], []
+    for number in (2, 1, 0):
+        random = Random(f"{seed}/{number}")
+        tries = 0
+        while len(sets[number]) < sizes[number]:
+            example = make(number, random)
+            if example.text not in texts:
+                texts.add(example.text)
+                sets[number].append(example)
+                tries = 0
+                continue
+            tries += 1
+            if tries == TRIES:
+                raise InputError(
+                    f"{kind}: {sum(sizes):,} different ones could not be found; ask for "
+                    "fewer, or longer ones"
+                )
+    return train, valid, test
+
 
 Order = Literal["copy", "reverse"]
 
@@ -22,23 +137,19 @@ class SyntheticPairs(Synthetic):
     """Generated pairs for training, validation and test, without a common source."""
 
     @abstractmethod
-    def maker(self) -> Callable[[int, Random], Pair]:
-        """Return what makes a pair of a set, 0 to 2."""
+    def make_pair(self, part: int, random: Random) -> Pair:
+        """Generate a pair of a set, 0 to 2."""
 
     def load(self) -> Splits[Pair]:
         """Generate all three sets. Raises InputError for too few different pairs."""
-        sets = disjoint_sets(self.sizes, self.seed, self.maker(), self.kind)
+        sets = disjoint_sets(self.sizes, self.seed, self.make_pair, self.kind)
         parts = []
         for name, pairs in zip(("train", "valid", "test"), sets, strict=True):
-            places = (
-                f"{self.kind} {name} {number}" for number in range(1, len(pairs) + 1)
-            )
-            parts.append(
-                [
-                    replace(pair, place=f"{place} {pair.place}".rstrip())
-                    for place, pair in zip(places, pairs, strict=True)
-                ]
-            )
+            part = []
+            for number, pair in enumerate(pairs, 1):
+                place = f"{self.kind} {name} {number} {pair.place}".rstrip()
+                part.append(replace(pair, place=place))
+            parts.append(part)
         return Splits(*parts)
 
 
@@ -50,16 +161,15 @@ class Dates(SyntheticPairs):
     """
 
     kind: Literal["dates"] = "dates"
-    valid: int = 1_000
-    test: int = 2_000
+    # A tenth of the days cannot give more texts without a long search.
+    valid: SmallSize = 1_000
+    test: SmallSizeOrNone = 2_000
     forms: Forms = "unambiguous"
 
-    # A tenth of the days cannot give more texts without a long search.
-    most_held_out = 100_000
-
-    def maker(self) -> Callable[[int, Random], Pair]:
-        """Return what makes a pair. Raises InputError for all forms without Babel."""
-        return make_writer(self.forms, self.seed)
+    def make_pair(self, part: int, random: Random) -> Pair:
+        """Generate a date. Raises InputError for all forms without Babel."""
+        day = date.fromordinal(random.choice(split_days(self.seed)[part]))
+        return write_day(day, random, self.forms)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +181,11 @@ class Questions(SyntheticPairs):
     """
 
     kind: Literal["questions"] = "questions"
-    facts: int = 4
+    facts: Annotated[int, Field(ge=1, le=len(questions.SUBJECTS))] = 4
 
-    def maker(self) -> Callable[[int, Random], Pair]:
-        """Return what makes a pair. Raises InputError for a wrong number of facts."""
-        most = len(questions.SUBJECTS)
-        if not 1 <= self.facts <= most:
-            raise InputError(f"questions: facts is {self.facts}; expected 1 to {most}")
-        return lambda part, random: questions.make(self.facts, random)
+    def make_pair(self, part: int, random: Random) -> Pair:
+        """Generate a question."""
+        return questions.make(self.facts, random)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,39 +193,25 @@ class Bitext(SyntheticPairs):
     """Generated English sentences of one to `clauses` clauses with aligned French."""
 
     kind: Literal["bitext"] = "bitext"
-    clauses: int = 2
+    clauses: Annotated[int, Field(ge=1, le=10)] = 2
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.clauses <= 10:
-            raise InputError(f"bitext: clauses is {self.clauses}; expected 1 to 10")
-
-    def maker(self) -> Callable[[int, Random], Pair]:
-        """Return what makes a pair."""
-        return lambda part, random: bitext.make(random.randint(1, self.clauses), random)
+    def make_pair(self, part: int, random: Random) -> Pair:
+        """Generate a sentence and its translation."""
+        return bitext.make(random.randint(1, self.clauses), random)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Letters(SyntheticPairs):
+class Letters(SyntheticPairs, SyntheticOfLengths):
     """Generated rows of `least` to `most` letters to copy or reverse, aligned."""
 
     kind: Literal["letters"] = "letters"
     order: Order = "reverse"
     least: int = 5
-    most: int = 20
+    most: Annotated[int, Field(le=1000)] = 20
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.least <= self.most <= 1000:
-            raise InputError(
-                f"letters: least is {self.least} and most {self.most}; expected 1 <= "
-                "least <= most <= 1000"
-            )
-
-    def maker(self) -> Callable[[int, Random], Pair]:
-        """Return what makes a pair."""
-        lengths = self.least, self.most
-        return lambda part, random: make(random.randint(*lengths), self.order, random)
+    def make_pair(self, part: int, random: Random) -> Pair:
+        """Generate a row of letters."""
+        return make(random.randint(self.least, self.most), self.order, random)
 
 
 def make(length: int, order: Order, random: Random) -> Pair:

@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 from random import Random
 
-from regard.data.generated.synthetic import disjoint_sets
-from regard.errors import InputError
-
 CLAUSES = {
     "food": (
         "the {soup|bread|cake|rice|salad|cheese} was {fresh|cold|too salty|served late}",
@@ -62,21 +59,6 @@ class Message:
     topics: tuple[str, ...]
 
 
-def generate_topics(
-    sizes: tuple[int, int, int], topics: int, seed: int
-) -> tuple[list[Message], ...]:
-    """Generate three sets of messages about at most so many topics each.
-
-    Raises:
-        InputError: There are not so many topics.
-    """
-    if not 1 <= topics <= len(CLAUSES):
-        raise InputError(f"topics: most is {topics}; expected 1 to {len(CLAUSES)}")
-    return disjoint_sets(
-        sizes, seed, lambda part, random: make_message(topics, random), "topics"
-    )
-
-
 def make_message(topics: int, random: Random) -> Message:
     """Generate a message: a clause for each topic, and one or two about none."""
     chosen = random.sample(sorted(CLAUSES), random.randint(0, topics))
@@ -131,21 +113,12 @@ class Sentence:
     spans: tuple[tuple[int, int, str], ...]
 
 
-def generate_names(
-    sizes: tuple[int, int, int], seed: int
-) -> tuple[list[Sentence], ...]:
-    """Training, validation and test sentences without a common text."""
-    return disjoint_sets(
-        sizes, seed, lambda part, random: make_named_sentence(random), "names"
-    )
-
-
-def make_named_sentence(random: Random) -> Sentence:
-    """Generate one sentence."""
-    text, *parts = fill_template(random.choice(NAME_TEMPLATES), random).split("<")
+def make_named_sentence(part: int, random: Random) -> Sentence:
+    """Generate one sentence of any set."""
+    text, *pieces = fill_template(random.choice(NAME_TEMPLATES), random).split("<")
     spans = []
-    for part in parts:
-        label, _, after = part.partition(">")
+    for piece in pieces:
+        label, _, after = piece.partition(">")
         name = NAMES[label](random)
         spans.append((len(text), len(text) + len(name), label))
         text += name + after
@@ -209,17 +182,8 @@ class PronounSentence(Sentence):
     distractor: str
 
 
-def generate_pronouns(
-    sizes: tuple[int, int, int], seed: int
-) -> tuple[list[PronounSentence], ...]:
-    """Training, validation and test sentences without a common text."""
-    return disjoint_sets(
-        sizes, seed, lambda part, random: make_pronoun_sentence(random), "pronouns"
-    )
-
-
-def make_pronoun_sentence(random: Random) -> PronounSentence:
-    """Generate one sentence."""
+def make_pronoun_sentence(part: int, random: Random) -> PronounSentence:
+    """Generate one sentence of any set."""
     nouns = [random.choice(words.split("|")) for words in NOUNS]
     meant = random.randrange(2)
     text = fill_template(random.choice(TEMPLATES), random)

@@ -6,10 +6,10 @@ import torch
 
 from regard.data.batches import collate
 from regard.errors import InputError
-from regard.hub.card import write_card
 from regard.hub.exporting import write_inputs
 from regard.hub.families.weights import require
 from regard.hub.parity import SHAPES, compare
+from regard.hub.upload import write_card
 from regard.models.attention import RELATIVE_POSITIONS
 from regard.models.transformer import Transformer
 from regard.nn.ctranslate2 import MAX_POSITIONS, save_transformer
@@ -72,10 +72,11 @@ def check(model: Transformer, source: Tokenizer, target: Tokenizer, out: Path) -
         rows = []
         pieces = []
         for side in (source, target):
-            ids = [id_ for id_ in range(side.size) if id_ not in side.special.all]
-            rows.append(torch.tensor(ids)[order % len(ids)].tolist())
-            names = [*side.vocabulary]
-            pieces.append([[names[id_] for id_ in row] for row in rows[-1]])
+            entries = side.vocabulary.items()
+            usual = [entry for entry in entries if entry[1] not in side.special.all]
+            places = (order % len(usual)).tolist()
+            rows.append([[usual[place][1] for place in row] for row in places])
+            pieces.append([[usual[place][0] for place in row] for row in places])
         pairs = list(zip(*rows, strict=True))
         batch = collate(pairs, source.special, target.special)
         logits = model(batch.source, batch.source_lengths, batch.target_in)

@@ -4,36 +4,20 @@ They are Transformers with norms after the residuals and one shared embedding. T
 begin with the padding token, which is never predicted.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
-
-from torch import Tensor
+from typing import Any
 
 from regard.errors import InputError
-from regard.hub.families.weights import Family, Part, linear, require
+from regard.hub.families.weights import Family, Keys, Part, linear, require
 from regard.models.transformer import TransformerConfig
 
-TABLE, BIAS = "encoder.embedding.table.weight", "decoder.output.bias"
-SHARED, LOGITS = "model.shared.weight", "final_logits_bias"
-TIED = ("decoder.embedding.table.weight", "decoder.output.weight")
-"""Parameters of regard that are tied to the embedding."""
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
-EXPECTED: dict[str, Any] = {
+EXPECTED: Keys = {
     "norm": "after",
     "positions": "sines-then-cosines",
     "tied": True,
     "shared": True,
 }
 """The values of ours that every Marian model has."""
-FIXED = {
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "add_final_layer_norm": False,
-    "add_bias_logits": False,
-    "static_position_embeddings": True,
-    "share_encoder_decoder_embeddings": True,
-    "tie_word_embeddings": True,
-}
 SAME = {
     "decoder_attention_heads": "encoder_attention_heads",
     "decoder_ffn_dim": "encoder_ffn_dim",
@@ -43,10 +27,65 @@ SAME = {
 """Published keys that have the value of another."""
 
 
-class MarianFamily(Family):
-    """Marian's Transformer."""
+def read(values: Any, architecture: str) -> Keys:
+    """Return the activation, and what every Marian model has."""
+    for key, twin in SAME.items():
+        if getattr(values, key) != getattr(values, twin):
+            raise InputError(f"{key} differs from {twin}")
+    if values.activation_function not in ACTIVATIONS:
+        raise InputError(f"the activation is {values.activation_function}")
+    return EXPECTED | {"activation": ACTIVATIONS[values.activation_function]}
 
-    sizes: ClassVar[Mapping[str, str]] = {
+
+def write(config: TransformerConfig, task: str) -> Keys:
+    """Return the class, the activation and the sizes of the decoder."""
+    require(config, **EXPECTED)
+    if config.key_value_heads not in (None, config.heads):
+        raise InputError(
+            f"model.key_value_heads is {config.key_value_heads}; a published Marian "
+            "has as many as heads"
+        )
+    return {
+        "architectures": ["MarianMTModel"],
+        "is_encoder_decoder": True,
+        "decoder_layers": config.decoder_layers or config.layers,
+        "decoder_attention_heads": config.heads,
+        "decoder_ffn_dim": config.hidden,
+        "activation_function": config.activation,
+    }
+
+
+def list_parts(config: TransformerConfig, task: str) -> list[Part]:
+    """Return the table of weights."""
+    parts = [
+        Part("model.shared.weight", ("encoder.embedding.table.weight",)),
+        Part("final_logits_bias", ("decoder.output.bias",), shape=(1, -1)),
+    ]
+    sides = {
+        "encoder": (config.layers, {"self_attn": "self_attention"}),
+        "decoder": (
+            config.decoder_layers or config.layers,
+            {"self_attn": "self_attention", "encoder_attn": "cross_attention"},
+        ),
+    }
+    projections = {"q": "query", "k": "key", "v": "value", "out": "output"}
+    for side, (layers, attentions) in sides.items():
+        for number in range(layers):
+            ours = f"{side}.layers.{number}"
+            modules = {"fc1": "feedforward.0", "fc2": "feedforward.2"}
+            for index, (published, name) in enumerate(attentions.items()):
+                for short, projection in projections.items():
+                    modules[f"{published}.{short}_proj"] = f"{name}.{projection}"
+                modules[f"{published}_layer_norm"] = f"residuals.{index}.norm"
+            modules["final_layer_norm"] = f"residuals.{len(attentions)}.norm"
+            for published, name in modules.items():
+                parts += linear(f"model.{ours}.{published}", f"{ours}.{name}")
+    return parts
+
+
+MARIAN = Family(
+    config=TransformerConfig,
+    sizes={
         "layers": "encoder_layers",
         "decoder_layers": "decoder_layers",
         "width": "d_model",
@@ -55,78 +94,17 @@ class MarianFamily(Family):
         "max_length": "max_position_embeddings",
         "dropout": "dropout",
         "scaled": "scale_embedding",
-    }
-    fixed: ClassVar[Mapping[str, Any]] = FIXED
-
-    def read_config(self, values: Any, architecture: str) -> TransformerConfig:
-        """Read a published configuration."""
-        for key, twin in SAME.items():
-            if getattr(values, key) != getattr(values, twin):
-                raise InputError(f"{key} differs from {twin}")
-        if values.activation_function not in ACTIVATIONS:
-            raise InputError(f"the activation is {values.activation_function}")
-        activation: Any = ACTIVATIONS[values.activation_function]
-        return TransformerConfig(
-            **self.read_sizes(values), **EXPECTED, activation=activation
-        )
-
-    def write_config(self, config: TransformerConfig, task: str) -> dict[str, Any]:
-        """Write a published configuration."""
-        require(config, **EXPECTED)
-        if config.key_value_heads not in (None, config.heads):
-            raise InputError(
-                f"model.key_value_heads is {config.key_value_heads}; a published Marian "
-                "has as many as heads"
-            )
-        return {
-            "architectures": ["MarianMTModel"],
-            "model_type": "marian",
-            "is_encoder_decoder": True,
-            **self.write_sizes(config),
-            **FIXED,
-            "decoder_layers": config.decoder_layers or config.layers,
-            "decoder_attention_heads": config.heads,
-            "decoder_ffn_dim": config.hidden,
-            "activation_function": config.activation,
-        }
-
-    def parts(self, config: TransformerConfig, task: str) -> list[Part]:
-        """Return the table of weights."""
-        table = [Part(SHARED, (TABLE,)), Part(LOGITS, (BIAS,))]
-        attentions = {"self_attn": "self_attention"}
-        for number in range(config.layers):
-            table += _layer(f"encoder.layers.{number}", attentions)
-        attentions["encoder_attn"] = "cross_attention"
-        for number in range(config.decoder_layers or config.layers):
-            table += _layer(f"decoder.layers.{number}", attentions)
-        return table
-
-    def to_ours(
-        self, tensors: dict[str, Tensor], config: TransformerConfig
-    ) -> dict[str, Tensor]:
-        """Repeat the embedding, and flatten the bias."""
-        bias = tensors[BIAS].flatten()
-        ties = dict.fromkeys(TIED, tensors[TABLE])
-        return tensors | {BIAS: bias} | ties
-
-    def to_published(
-        self, tensors: dict[str, Tensor], config: TransformerConfig
-    ) -> dict[str, Tensor]:
-        """Add the axis that the published bias has."""
-        return tensors | {BIAS: tensors[BIAS][None]}
-
-
-def _layer(ours: str, attentions: Mapping[str, str]) -> Iterator[Part]:
-    names = {"q": "query", "k": "key", "v": "value", "out": "output"}
-    published = f"model.{ours}"
-    for index, (attention, name) in enumerate(attentions.items()):
-        for short, projection in names.items():
-            yield from linear(
-                f"{published}.{attention}.{short}_proj", f"{ours}.{name}.{projection}"
-            )
-        norm = f"{ours}.residuals.{index}.norm"
-        yield from linear(f"{published}.{attention}_layer_norm", norm)
-    yield from linear(f"{published}.fc1", f"{ours}.feedforward.0")
-    yield from linear(f"{published}.fc2", f"{ours}.feedforward.2")
-    last = f"{ours}.residuals.{len(attentions)}.norm"
-    yield from linear(f"{published}.final_layer_norm", last)
+    },
+    fixed={
+        "normalize_before": False,
+        "normalize_embedding": False,
+        "add_final_layer_norm": False,
+        "add_bias_logits": False,
+        "static_position_embeddings": True,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+    },
+    read=read,
+    write=write,
+    parts=list_parts,
+)

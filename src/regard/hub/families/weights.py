@@ -1,12 +1,11 @@
 """Published tensors and the parameters they become: one table, in both directions."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import InputError, RunError
 from regard.models.attention import ActivationName
@@ -21,7 +20,15 @@ ACTIVATIONS: Mapping[str, ActivationName] = {
     "silu": "silu",
     "swish": "silu",
 }
-"""Published activations; of several names for one the first is written."""
+"""Our names of published activations."""
+PUBLISHED_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu-tanh": "gelu_new",
+    "relu": "relu",
+    "silu": "silu",
+}
+Keys = dict[str, Any]
+"""Keys of a configuration and their values."""
 TEXT_TASKS = ("classification", "multi-label", "regression")
 """The tasks of published classifiers of texts."""
 
@@ -30,13 +37,17 @@ TEXT_TASKS = ("classification", "multi-label", "regression")
 class Part:
     """A published tensor and the parameters that it stacks along the first axis.
 
-    `{}` stands for the number of a layer. A `transposed` weight is published as
-    (in, out).
+    Attributes:
+        published: Its name, with `{}` for the number of a layer.
+        ours: The names of the parameters.
+        transposed: Whether a weight is published as (in, out).
+        shape: The published shape, if the parameter has other axes.
     """
 
     published: str
     ours: tuple[str, ...]
     transposed: bool = False
+    shape: tuple[int, ...] = ()
 
 
 def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, Part]:
@@ -49,100 +60,96 @@ def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, 
     )
 
 
-class Family(ABC):
-    """The published form of one of regard's models."""
+@dataclass(frozen=True)
+class Family:
+    """The published form of one of regard's models.
 
-    sizes: ClassVar[Mapping[str, str]]
-    """The published key of each field of our configuration that has one."""
-    fixed: ClassVar[Mapping[str, Any]]
-    """Published keys with the only value that our model computes."""
+    Attributes:
+        config: The class of our configuration.
+        sizes: The published key of each field of ours that has one.
+        fixed: Published keys with the only value that our model computes.
+        read: Returns further fields of ours for a configuration of transformers and the
+            name of its class; raises InputError if our model does not compute it.
+        write: Returns further keys of config.json, without labels, for a configuration
+            of ours and a task; raises InputError if no published model is like it.
+        parts: Returns the table of weights of a model with the head of a task.
+    """
 
-    @abstractmethod
+    config: type
+    sizes: Mapping[str, str]
+    fixed: Mapping[str, Any]
+    read: Callable[[Any, str], Keys]
+    write: Callable[[Any, str], Keys]
+    parts: Callable[[Any, str], Sequence[Part]]
+
     def read_config(self, values: Any, architecture: str) -> Any:
-        """Return our configuration for one of transformers and the name of its class.
+        """Return our configuration for one of transformers.
 
         Raises:
             InputError: Our model does not compute it.
         """
+        for key, value in self.fixed.items():
+            if getattr(values, key, value) != value:
+                raise InputError(f"{key} is {getattr(values, key)!r}")
+        sizes = {name: getattr(values, key) for name, key in self.sizes.items()}
+        return self.config(**sizes, **self.read(values, architecture))
 
-    @abstractmethod
-    def write_config(self, config: Any, task: str) -> dict[str, Any]:
-        """Return config.json without labels for a configuration of ours and a task.
+    def write_config(self, config: Any, task: str) -> Keys:
+        """Return the keys of config.json for a configuration of ours and a task.
 
         Raises:
             InputError: No published model has such a value.
         """
+        sizes = {key: getattr(config, name) for name, key in self.sizes.items()}
+        return {**self.fixed, **sizes, **self.write(config, task)}
 
-    @abstractmethod
-    def parts(self, config: Any, task: str) -> Sequence[Part]:
-        """Return the table of weights of a model with the head of a task."""
-
-    def to_ours(self, tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:
-        """Return parameters of tensors to which the table was applied."""
-        return tensors
-
-    def to_published(
-        self, tensors: dict[str, Tensor], config: Any
-    ) -> dict[str, Tensor]:
-        """Return the tensors to which the table is applied."""
-        return tensors
-
-    def read_sizes(self, values: Any) -> dict[str, Any]:
-        """Return the fields of our configuration that have a published key.
-
-        Raises:
-            InputError: A key of `fixed` has another value.
-        """
-        for key, value in self.fixed.items():
-            if getattr(values, key, value) != value:
-                raise InputError(f"{key} is {getattr(values, key)!r}")
-        return {name: getattr(values, key) for name, key in self.sizes.items()}
-
-    def write_sizes(self, config: Any) -> dict[str, Any]:
-        """Return the published keys of fields of our configuration."""
-        return {key: getattr(config, name) for name, key in self.sizes.items()}
-
-    def read(
-        self, weights: Mapping[str, Tensor], config: Any, task: str
+    def read_weights(
+        self, weights: Mapping[str, Tensor], model: nn.Module, config: Any, task: str
     ) -> dict[str, Tensor]:
         """Return the parameters of our model for the tensors of a published one.
 
         Raises:
             RunError: Tensors are missing or unknown.
         """
-        parameters = {}
-        table = list(self._all_parts(config, task))
-        names = weights.keys() ^ {part.published for part in table}
-        if names:
+        table = list(self.list_parts(config, task))
+        if names := weights.keys() ^ {part.published for part in table}:
             raise RunError(f"{min(names)} is missing or unknown")
+        state = model.state_dict()
+        parameters = {}
+        names_by_storage = {}
         for part in table:
             tensor = weights[part.published]
             tensor = tensor.mT if part.transposed else tensor
-            chunks = tensor.chunk(len(part.ours)) if len(part.ours) > 1 else [tensor]
+            if part.shape:
+                tensor = tensor.reshape(state[part.ours[0]].shape)
+            chunks = tensor.chunk(len(part.ours))
             parameters |= dict(zip(part.ours, chunks, strict=True))
-        return self.to_ours(parameters, config)
+        for name in parameters.keys() & state.keys():
+            names_by_storage[state[name].data_ptr()] = name
+        for name, tensor in state.items():  # tied weights have several names
+            if name not in parameters and tensor.data_ptr() in names_by_storage:
+                parameters[name] = parameters[names_by_storage[tensor.data_ptr()]]
+        return parameters
 
-    def write(
+    def write_weights(
         self, parameters: Mapping[str, Tensor], config: Any, task: str
     ) -> dict[str, Tensor]:
         """Return the tensors of a published model for the parameters of ours."""
-        values = self.to_published(dict(parameters), config)
         weights = {}
-        for part in self._all_parts(config, task):
-            tensor = torch.cat([values[name] for name in part.ours])
-            weights[part.published] = (
-                tensor.mT.contiguous() if part.transposed else tensor
-            )
+        for part in self.list_parts(config, task):
+            tensor = torch.cat([parameters[name] for name in part.ours])
+            tensor = tensor.mT.contiguous() if part.transposed else tensor
+            weights[part.published] = tensor.reshape(part.shape or tensor.shape)
         return weights
 
-    def _all_parts(self, config: Any, task: str) -> Iterator[Part]:
+    def list_parts(self, config: Any, task: str) -> Iterator[Part]:
+        """Return the table of weights with the parts of each layer."""
         for part in self.parts(config, task):
-            if "{}" not in part.published:
-                yield part
-                continue
-            for number in range(config.layers):
-                ours = tuple(name.format(number) for name in part.ours)
-                yield Part(part.published.format(number), ours, part.transposed)
+            layers = range(config.layers if "{}" in part.published else 1)
+            for layer in layers:
+                ours = tuple(name.format(layer) for name in part.ours)
+                published = part.published.format(layer)
+                yield Part(published, ours, part.transposed, part.shape)
 
 
 def read_activation(name: str) -> ActivationName:
@@ -150,11 +157,6 @@ def read_activation(name: str) -> ActivationName:
     if name not in ACTIVATIONS:
         raise InputError(f"the activation is {name}")
     return ACTIVATIONS[name]
-
-
-def write_activation(name: ActivationName) -> str:
-    """Return the published name of an activation."""
-    return next(published for published, ours in ACTIVATIONS.items() if ours == name)
 
 
 def require(config: Any, **published: Any) -> None:

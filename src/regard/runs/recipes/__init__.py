@@ -24,8 +24,8 @@ def names() -> dict[str, str]:
         if name in recipes:
             continue
         try:
-            path = find_plugin_recipe(name, points)
-            recipes[name] = f"{read_description(path)} [{name_packages(points)}]"
+            description = read_description(find_plugin_recipe(name, points))
+            recipes[name] = f"{description} [{name_packages(points)}]"
         except InputError as error:
             recipes[name] = f"unusable: {error}"
     return dict(sorted(recipes.items()))
@@ -40,19 +40,19 @@ def path_of(name_or_file: str) -> Path:
     """
     path = Path(name_or_file)
     recipes = names()
+    is_recipe = name_or_file in recipes
     try:
-        is_recipe_folder = name_or_file in recipes and path.is_dir()
-        if path.exists() and not is_recipe_folder:
+        if path.exists() and not (is_recipe and path.is_dir()):
             return path
     except OSError as error:
         raise InputError(
             f"{name_or_file}: cannot be read ({error.strerror}); expected a recipe or "
             "a YAML file"
         ) from error
-    if name_or_file in recipes:
-        shipped = FOLDER / f"{name_or_file}.yaml"
-        if shipped.exists():
-            return shipped
+    shipped = FOLDER / f"{name_or_file}.yaml"
+    if is_recipe and shipped.exists():
+        return shipped
+    if is_recipe:
         return find_plugin_recipe(name_or_file, find_plugins(GROUP)[name_or_file])
     listed = ", ".join(recipes)
     if len(path.parts) > 1 or path.suffix in (".yaml", ".yml"):
@@ -72,19 +72,16 @@ def find_plugin_recipe(name: str, points: list[EntryPoint]) -> Path:
             f"{name_packages(points)} both add the recipe {name!r}; uninstall one"
         )
     package, _, file = points[0].value.partition(":")
+    place = f"{name_packages(points)}: the recipe {name!r}"
     try:
         path = Path(str(files(package) / file))
     except Exception as error:  # whatever the package raises while it is imported
         raise InputError(
-            f"{name_packages(points)}: the recipe {name!r} cannot be found, because "
-            f"{package} cannot be imported ({type(error).__name__}: {error}); repair "
-            "or uninstall the package"
+            f"{place} cannot be found, because {package} cannot be imported "
+            f"({type(error).__name__}: {error}); repair or uninstall the package"
         ) from error
     if not path.is_file():
-        raise InputError(
-            f"{name_packages(points)}: the recipe {name!r} is to be in {path}, which "
-            "is no file; repair the package"
-        )
+        raise InputError(f"{place} is to be in {path}; repair the package")
     return path
 
 

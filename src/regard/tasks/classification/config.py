@@ -1,4 +1,4 @@
-"""The run file of text classification, and what all tasks with labelled texts share."""
+"""The run files of texts with labels."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar
@@ -19,8 +19,8 @@ FORMS = Registry(
     "regard.tasks.classification",
     {
         "text": "inputs:Form",
-        "attended-text": "documents:WholeTexts",
-        "document": "documents:Documents",
+        "attended-text": "inputs:WholeTexts",
+        "document": "inputs:Documents",
         "last-text": "inputs:LastText",
         "marked-texts": "inputs:MarkedTexts",
         "published-texts": "inputs:PublishedTexts",
@@ -48,16 +48,14 @@ class TextConfig(FineTuning, PretrainedSource):
             raise ValueError("training.label_smoothing is for classes; leave it out")
         if self.model is None:
             return
-        name = self.model.name
-        second = self.data.second
-        count = 1 if second is None else 2
-        if count not in FORMS[CLASSIFIERS[name].form].texts:
-            remedy = "name the column of the source with data.second"
+        model = f"the model {self.model.name}"
+        texts = FORMS[CLASSIFIERS[self.model.name].form].texts
+        if self.data.second is None and 1 not in texts:
             raise ValueError(
-                f"the model {name} reads two texts; {remedy}"
-                if second is None
-                else f"the model {name} reads one text; remove data.second"
+                f"{model} reads two texts; name the column of the source with data.second"
             )
+        if self.data.second is not None and 2 not in texts:
+            raise ValueError(f"{model} reads one text; remove data.second")
         kind = self.tokenizer and self.tokenizer.kind
         if self.states is not None and kind and kind not in WHOLE_WORDS:
             raise ValueError(
@@ -74,33 +72,29 @@ class TextConfig(FineTuning, PretrainedSource):
     @property
     def source_part(self) -> PretrainedPart | None:
         """The model of those states."""
-        if self.states is None:
+        states = self.states
+        if states is None:
             return None
+        task = "bidirectional-language-model"
+        has_sizes = states.sizes is not None
+        command = "`regard train elmo`"
         return PretrainedPart(
             STATES,
-            self.states.elmo,
-            "bidirectional-language-model",
-            "`regard train elmo`",
-            self.states.sizes is not None,
+            states.elmo,
+            task,
+            command,
+            has_sizes,
         )
 
     def with_sizes(self: C, source: Any) -> C:
         """Return the run file with the sizes of the pretrained model."""
-        assert self.states is not None
-        model: Any = self.model
-        states = replace(self.states, sizes=source.model)
-        return replace(self, model=replace(model, embedding=states))
-
-    @property
-    def classifier(self) -> ClassifierConfig:
-        """The model's sizes, known once the run has started."""
-        assert self.model is not None
-        return self.model
+        states = replace(self.sizes.embedding, sizes=source.model)
+        return replace(self, model=replace(self.sizes, embedding=states))
 
     def form(self, tokenizer: Tokenizer) -> Form:
         """Return how the model reads texts."""
-        form = FORMS[CLASSIFIERS[self.classifier.name].form]
-        return form(tokenizer, self.classifier, truncate=self.truncate)
+        form = FORMS[CLASSIFIERS[self.sizes.name].form]
+        return form(tokenizer, self.sizes, truncate=self.truncate)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The `data:` section of a run file for classification: texts with their classes."""
+"""The `data:` section of texts with labels: tables."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from regard.config.file_kinds import Kind
 from regard.data.data_files import TableFiles
 from regard.data.rows import Row
-from regard.data.splits import check_share
 from regard.errors import InputError
 
 L = TypeVar("L")
@@ -24,6 +23,8 @@ class Labelled(Generic[L]):
     """Where they came from, `file:line`."""
     sentences: tuple[str, ...] = ()
     """The sentences of one text that came cut into them."""
+    fold: str = ""
+    """The value of the column of folds, in the training file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +61,12 @@ class LabelledTables(TableFiles[Labelled]):
     expected = "a table, as --set data.train=FILE"
 
     def __post_init__(self) -> None:
-        check_share(self.held_out, self.kind)
-        valid = map(str, self.valid_folds)
-        test = map(str, self.test_folds)
+        folds = self.folds
         if (
-            (self.fold is None) == bool(self.valid_folds or self.test_folds)
+            bool(folds) == (self.fold is None)
+            or len(set(folds)) < len(folds)
             or (self.valid_folds and self.valid is not None)
             or (self.test_folds and self.test is not None)
-            or {*valid} & {*test}
         ):
             raise InputError(
                 "labelled: fold needs valid_folds or test_folds, different ones, for "
@@ -75,6 +74,11 @@ class LabelledTables(TableFiles[Labelled]):
             )
         columns = {**self.split_column, **self.columns}
         self.check_columns(columns, self.train, self.valid, self.test)
+
+    @property
+    def folds(self) -> list[str]:
+        """The values of the column of folds whose rows are not for training."""
+        return [str(fold) for fold in (*self.valid_folds, *self.test_folds)]
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -109,12 +113,15 @@ class LabelledTables(TableFiles[Labelled]):
         self, values: Sequence[str], examples: Sequence[Labelled]
     ) -> None:
         """Raise InputError for a fold that no row has."""
-        for value in map(str, (*self.valid_folds, *self.test_folds)):
-            if value not in values:
-                raise InputError(
-                    f"{self.train}: no row has {value} for {self.fold!r}; there are "
-                    f"{', '.join(sorted({*values})[:10])}"
-                )
+        if absent := [fold for fold in self.folds if fold not in values]:
+            raise InputError(
+                f"{self.train}: no row has {absent[0]} for {self.fold!r}; there are "
+                f"{', '.join(sorted({*values})[:10])}"
+            )
+
+    def set_of(self, example: Labelled) -> str:
+        """Return the fold."""
+        return example.fold
 
     def stratum(self, example: Labelled) -> Any:
         """Return the label."""
@@ -130,11 +137,15 @@ class LabelledTables(TableFiles[Labelled]):
         if label == self.ignore:
             return None
         sentences = (text, *row.alternatives)
+        texts = (" ".join(sentences), *second)
+        parts = sentences if row.listed else ()
+        label = self.parse_label(label, row.place)
         return Labelled(
-            (" ".join(sentences), *second),
-            self.parse_label(label, row.place),
+            texts,
+            label,
             row.place,
-            sentences if row.listed else (),
+            parts,
+            row.split,
         )
 
     def parse_label(self, field: str, place: str) -> Any:

@@ -1,6 +1,7 @@
 """How classifiers read texts: batches with targets, and the attribution to words."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -21,7 +22,8 @@ from regard.tasks.attribution import shade_text
 from regard.tasks.base import TextBatch
 from regard.tasks.classification.data import Labelled
 from regard.text import Tokenizer
-from regard.text.special import SPECIAL, SpecialTokens
+from regard.text.kinds import SPECIAL, SpecialTokens
+from regard.text.words import sentence_spans
 
 Target = int | float | Sequence[float]
 """The index of a class, a number, or a number for each label."""
@@ -31,6 +33,7 @@ Example = tuple[Texts, Target]
 Weights = Alignment | DocumentWeights | TextWeights
 CLASS = "the class"
 """The name of what reads a text where one query does."""
+Rows = Sequence[np.ndarray]
 
 
 def collate_texts(examples: Sequence[tuple[Ids, Target]]) -> TextBatch:
@@ -164,9 +167,9 @@ class Form:
             raise limit.refusal(example.place, tokens)
         return truncate_texts(texts, limit.tokens - limit.special)
 
-    def is_cut(self, example: Labelled, texts: Texts) -> bool:
-        """Return whether `texts`, which `encode` made of an example, are a part of it."""
-        if self.context is None or self.positions(texts) < self.context:
+    def is_cut(self, example: Labelled) -> bool:
+        """Return whether an example is longer than the model reads."""
+        if self.context is None:
             return False
         return self.positions(self.tokenize(example)) > self.context
 
@@ -308,27 +311,20 @@ class TwoTexts(Form):
     def gradient(
         self, example: Labelled, contributions: Sequence[Contribution], label: str
     ) -> TextWeights:
-        amounts = [np.zeros(len(ids)) for ids in self.tokenize(example)]
-        for index, row in self.assign_calls(contributions):
-            amounts[index] += row[: len(amounts[index])]
-        return shade_text(self.tokenizer, example.texts, amounts, label)
-
-    def assign_calls(
-        self, contributions: Sequence[Contribution]
-    ) -> list[tuple[int, np.ndarray]]:
-        """Return the index of each embedded text, 0 or 1, and its contributions.
+        """Return the amounts of both texts, which calls of an embedding read.
 
         A call embeds one text, or the other one behind a special token; in a second
         reading, which is a second row, the texts are exchanged. A first text without
         tokens is not embedded.
         """
-        texts = []
+        amounts = [np.zeros(len(ids)) for ids in self.tokenize(example)]
         for call in contributions:
             tokens = call.embedded
             is_second = int(tokens.shape[1] > 0 and tokens[0, 0] == SPECIAL.start)
             for reading, row in enumerate(to_numpy(call.amounts[0])):
-                texts.append(((reading + is_second) % 2, row[is_second:]))
-        return texts
+                text = amounts[(reading + is_second) % 2]
+                text += row[is_second:][: len(text)]
+        return shade_text(self.tokenizer, example.texts, amounts, label)
 
 
 class ComparedTexts(TwoTexts):
@@ -336,9 +332,113 @@ class ComparedTexts(TwoTexts):
 
     attention_modules = "second_reads"
 
-    def assign_calls(
-        self, contributions: Sequence[Contribution]
-    ) -> list[tuple[int, np.ndarray]]:
-        """Return the contributions of the first text, then of the second."""
-        rows = (to_numpy(call.amounts[0, 0]) for call in contributions)
-        return list(enumerate(rows))
+    def gradient(
+        self, example: Labelled, contributions: Sequence[Contribution], label: str
+    ) -> TextWeights:
+        """Return the amounts of the first call of an embedding, then of the second."""
+        amounts = [to_numpy(call.amounts[0, 0]) for call in contributions]
+        return shade_text(self.tokenizer, example.texts, amounts, label)
+
+
+class WholeTexts(Form):
+    """All sentences of a document as one sequence."""
+
+    attention_modules = "*.summary"
+
+    def __init__(self, tokenizer: Tokenizer, config: Any, *, truncate: bool = False):
+        super().__init__(tokenizer, config, truncate=truncate)
+        if "maximum" in vars(config).values():
+            self.attention_modules = None
+
+    def sections(self, example: Labelled) -> Sequence[str]:
+        """Return the sentences of an example, or else those of the sentence splitter."""
+        text = example.texts[0]
+        return example.sentences or [
+            text[slice(*span)] for span in sentence_spans(text)
+        ]
+
+    def attention(self, example: Labelled, maps: Maps) -> DocumentWeights:
+        """Return the weights of words and sentences; those of a sentence are the sum."""
+        parts = self.words(example)
+        rows = self.token_weights(maps, [len(part.indices) for part in parts])
+        words = [
+            np.bincount(np.array(part.indices, np.int64), row, len(part.labels))
+            for row, part in zip(rows, parts, strict=True)
+        ]
+        sums = shares(np.array([weights.sum() for weights in words]))
+        labels = tuple(part.labels for part in parts)
+        return DocumentWeights(labels, sums, tuple(map(shares, words)))
+
+    def token_weights(self, maps: Maps, lengths: Sequence[int]) -> Rows:
+        """Return the weights of the tokens of each sentence; these have such lengths."""
+        row = np.ones(sum(lengths))
+        if self.config.words != "average":
+            row = to_numpy(maps["words.summary"][0, 0])[: len(row)]
+        return split_rows(row, lengths)
+
+    def shade(self, example: Labelled, row: np.ndarray, name: str) -> TextWeights:
+        """Return amounts of the tokens; sentences follow each other on one line."""
+        rows = split_rows(row, [len(ids) for ids in self.tokenize(example)])
+        text = shade_text(self.tokenizer, self.sections(example), rows, name)
+        return replace(text, texts=(0,) * len(text.labels))
+
+    def words(self, example: Labelled) -> list[Words]:
+        """Return the words of each sentence."""
+        texts = self.sections(example)
+        return [words_of(text, self.tokenizer.offsets(text)) for text in texts]
+
+
+class Documents(WholeTexts):
+    """Sentences of at most `longest_sentence` tokens; a longer one becomes several."""
+
+    def encode(self, example: Labelled) -> Texts:
+        return [part for ids in self.tokenize(example) for part in self.cut(ids)]
+
+    def collate(self, examples: Sequence[Example]) -> TextBatch:
+        return collate_documents(examples)
+
+    def token_weights(self, maps: Maps, lengths: Sequence[int]) -> Rows:
+        """Return the weights of words times that of their sentence, 1 for an average."""
+        words = [np.ones(length) for length in lengths]
+        if self.config.words != "average":
+            words = restore_order(maps["words.summary"][:, 0], lengths)
+        sentences = np.ones(len(lengths))
+        if self.config.sentences != "average":
+            sentences = to_numpy(maps["sentences.summary"][0, 0])
+        rows = zip(sentences, words, strict=False)
+        return [weight * shares(row) for weight, row in rows]
+
+    def gradient(
+        self, example: Labelled, contributions: Sequence[Contribution], label: str
+    ) -> TextWeights:
+        lengths = [len(part) for part in self.encode(example)]
+        rows = restore_order(contributions[0].amounts[0], lengths)
+        return self.shade(example, np.concatenate([*rows, np.zeros(0)]), label)
+
+    def words(self, example: Labelled) -> list[Words]:
+        """Return the words of each sentence, or of each part of a long one."""
+        parts = []
+        for text in self.sections(example):
+            spans = self.cut(self.tokenizer.offsets(text))
+            parts += [words_of(text, part) for part in spans]
+        return parts
+
+    def cut(self, tokens: Sequence[Any]) -> list[list[Any]]:
+        """Cut the tokens of a sentence into parts, of which an empty one has one."""
+        size = self.config.longest_sentence
+        firsts = range(0, max(1, len(tokens)), size)
+        return [list(tokens[first : first + size]) for first in firsts]
+
+
+def split_rows(row: np.ndarray, lengths: Sequence[int]) -> Rows:
+    """Split values of all tokens into those of each sentence."""
+    return np.split(row, np.cumsum(lengths))[:-1]
+
+
+def restore_order(rows: Any, lengths: Sequence[int]) -> list[np.ndarray]:
+    """Return rows that are sorted by length, as a batch has them, in their order."""
+    order = np.argsort(lengths, kind="stable")
+    restored = [np.zeros(0)] * len(lengths)
+    for index, row in zip(order, to_numpy(rows), strict=False):
+        restored[index] = row[: lengths[index]]
+    return restored

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from regard.attention.record import record_breakdown
+from regard.attention.record import record
 from regard.attribution.aggregation import (
     GRADIENT_ONLY,
     LAYERED,
@@ -36,11 +36,12 @@ from regard.maps.lookups import (
     lookups_from_text,
     with_maps,
 )
-from regard.models.catalog import build_classifier
+from regard.models.catalog import CLASSIFIERS
 from regard.models.classifier import Classifier
 from regard.models.pretrained import Pretrained
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.base import TOKENIZER, ReadingRun
 from regard.tasks.class_prediction import (
     count_labels,
     log_constant_accuracy,
@@ -54,9 +55,7 @@ from regard.tasks.classification.training import (
     compute_logits,
 )
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import Prediction
-from regard.tasks.run import Run, text_warnings
-from regard.tasks.tokenizers import TOKENIZER
+from regard.tasks.run import text_warnings
 from regard.text import Tokenizer
 
 DETAILS: dict[Kind, str] = {
@@ -68,16 +67,11 @@ Text = str | tuple[str, ...] | list[str]
 """One text, a pair of them, or a document as the list of its sentences."""
 
 
-class LabelledTextRun(Run[Text, Any]):
+class LabelledTextRun(ReadingRun[Text, Any]):
     """A trained model with its tokenizer, its outputs and its run file."""
 
     config: Any
     model: Classifier
-    supports = {
-        "predict": frozenset(),
-        "evaluate": frozenset({"files", "columns", "skip_bad"}),
-        "attribute": frozenset({"kinds", "maps"}),
-    }
     inputs = {"text": str, "second": str | None}
     data_hint = "give a table"
 
@@ -88,22 +82,20 @@ class LabelledTextRun(Run[Text, Any]):
         tokenizer: Tokenizer,
         outputs: Outputs,
     ):
-        self.config = config
-        self.model = model
-        self.tokenizer = tokenizer
+        super().__init__(config, model, tokenizer)
         self.outputs = outputs
         self.form = self.config.form(tokenizer)
 
     @classmethod
-    def open(cls, folder: RunDirectory, config: Any) -> "LabelledTextRun":
+    def open(cls, run: RunDirectory, config: Any) -> "LabelledTextRun":
         """Open the run in a folder, its model with fresh weights.
 
         Raises:
             InputError: A file is damaged.
         """
-        tokenizer = Tokenizer.load(folder.file(TOKENIZER))
-        outputs = cls.load_outputs(folder, config)
-        model = build_classifier(config.classifier, tokenizer.size, outputs.count)
+        tokenizer = Tokenizer.load(run.file(TOKENIZER))
+        outputs = cls.load_outputs(run, config)
+        model = CLASSIFIERS.build(config.sizes, tokenizer.size, outputs.count)
         return cls(config, model, tokenizer, outputs)
 
     @classmethod
@@ -117,16 +109,16 @@ class LabelledTextRun(Run[Text, Any]):
         return self.config.data.second is not None
 
     def warnings(self, example: Text) -> list[str]:
-        if isinstance(example, str):
-            tab = [TAB] if "\t" in example else []
-            return tab + text_warnings(self.tokenizer, {"text": example})
         texts = {f"text {number}": text for number, text in enumerate(example, 1)}
-        return text_warnings(self.tokenizer, texts)
+        if isinstance(example, str):
+            texts = {"text": example}
+        tab = [TAB] if "\t" in texts.get("text", "") else []
+        return tab + text_warnings(self.tokenizer, texts)
 
     def cut(self, example: Text) -> str:
         limit = self.form.limit()
         labelled = self._label(example)
-        if limit is None or not self.form.is_cut(labelled, self.form.encode(labelled)):
+        if limit is None or not self.form.is_cut(labelled):
             return ""
         return limit.report(1, 1)
 
@@ -146,15 +138,10 @@ class LabelledTextRun(Run[Text, Any]):
         Raises:
             InputError: There is another number of texts than the model reads.
         """
-        text = values["text"]
         second = values["second"]
-        if self.paired == (second is None):
-            raise InputError(
-                "second is missing: two texts are read"
-                if self.paired
-                else "second is given: one text is read"
-            )
-        return text if second is None else (text, second)
+        text = values["text"] if second is None else (values["text"], second)
+        self._label(text)
+        return text
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -167,7 +154,7 @@ class LabelledTextRun(Run[Text, Any]):
     def description(self) -> dict[str, Any]:
         return super().description() | {
             "kind": "pair" if self.paired else "document",
-            "model": self.config.classifier.name,
+            "model": self.config.sizes.name,
             **({"classes": [*self.outputs.labels]} if self.outputs.labels else {}),
         }
 
@@ -206,8 +193,7 @@ class LabelledTextRun(Run[Text, Any]):
         """
         texts = [self.form.encode(example) for example in examples]
         if limit := self.form.limit():
-            cut = sum(map(self.form.is_cut, examples, texts))
-            report_cut(limit, cut, len(texts))
+            report_cut(limit, sum(map(self.form.is_cut, examples)), len(texts))
         return texts
 
     def _attribute(self, text: Text, options: AttributionOptions) -> Attribution:
@@ -218,32 +204,27 @@ class LabelledTextRun(Run[Text, Any]):
         """
         example = self._label(text)
         self._encode([example])
-        default: Kind = "weights"
-        if self.form.several and options.maps is None:
-            default = "rollout"
+        maps = options.maps
+        several = self.form.several and maps is None
+        default: Kind = "rollout" if several else "weights"
         kinds = options.list_kinds(default)
         check_kinds(kinds, self.kinds)
         with torch.no_grad():
             (prediction,) = self.outputs.predictions(self._logits(example))
-        results = [
-            self._attribute_kind(example, prediction, kind, options.maps)
-            for kind in kinds
-        ]
-        _, weights = results[0]
+        lookups, weights = zip(
+            *(self._attribute_kind(example, prediction, kind, maps) for kind in kinds),
+            strict=True,
+        )
         return Attribution(
             prediction,
-            self.make_title(prediction),
-            (with_maps(*(lookups for lookups, _ in results)),),
-            weights,
+            str(prediction),
+            (with_maps(*lookups),),
+            weights[0],
             options,
             has_heads=self.form.several and kinds[0] != "gradient",
-            detail=DETAILS[default] if isinstance(weights, TextWeights) else "",
+            detail=DETAILS[default] if isinstance(weights[0], TextWeights) else "",
             sides=("first text", "second text"),
         )
-
-    def make_title(self, prediction: Prediction) -> str:
-        """Return the title of a picture of a prediction."""
-        return str(prediction)
 
     def _attribute_kind(
         self,
@@ -254,29 +235,39 @@ class LabelledTextRun(Run[Text, Any]):
     ) -> tuple[Lookups, Weights]:
         """Return the maps of every layer and head of one kind, and one map."""
         form = self.form
-        verbs = KIND_VERBS.get(kind, ATTENDS_TO)
         if kind == "gradient":
             check_no_maps(maps)
-            weights = self._gradient(example, prediction)
+            names = []
+
+            def explain() -> torch.Tensor:
+                name, value = self.outputs.explain(prediction, self._logits(example))
+                names.append(name)
+                return value
+
+            contributions = compute_contributions(find_embeddings(self.model), explain)
+            weights = form.gradient(example, contributions, names[0])
         elif isinstance(form, RowTexts):
             return self._attribute_row(form, example, kind, maps)
         elif maps is not None:
-            name = self.config.classifier.name
+            name = self.config.sizes.name
             raise InputError(
                 f"a map is chosen, but this run's {name} has only one; choose no map"
             )
         else:
             modules = str(form.attention_modules)
             measure = choose_measure(self.model, kind)
-            with torch.no_grad(), record_breakdown(self.model, modules, measure) as all:
+            recording = record(self.model, modules, measure=measure, breakdown=True)
+            with torch.no_grad(), recording as recorded:
                 self._logits(example)
-            weights = form.attention(example, all)
+            weights = form.attention(example, recorded)
         if isinstance(weights, Alignment):
             return to_single_map(weights, kind), weights
         if isinstance(weights, TextWeights):
-            return replace(lookups_from_text(weights, kind), verbs=verbs), weights
-        lookups = lookups_from_document(weights, prediction.text)
-        return replace(lookups, kind=kind, verbs=verbs), weights
+            lookups = lookups_from_text(weights, kind)
+        else:
+            document = lookups_from_document(weights, prediction.text)
+            lookups = replace(document, kind=kind)
+        return replace(lookups, verbs=KIND_VERBS.get(kind, ATTENDS_TO)), weights
 
     def _attribute_row(
         self,
@@ -310,16 +301,6 @@ class LabelledTextRun(Run[Text, Any]):
         chosen = AlternativeMap(weights, (name,), text.labels, (text.name,))
         maps_by_name = {**lookups.alternatives, name: chosen}
         return replace(lookups, alternatives=maps_by_name, first=name), text
-
-    def _gradient(self, example: Labelled, prediction: Any) -> TextWeights:
-        """Return gradient x input of the part of the prediction that is explained."""
-        with torch.no_grad():
-            name, _ = self.outputs.explain(prediction, self._logits(example))
-        contributions = compute_contributions(
-            find_embeddings(self.model),
-            lambda: self.outputs.explain(prediction, self._logits(example))[1],
-        )
-        return self.form.gradient(example, contributions, name)
 
     def _logits(self, example: Labelled) -> Logits:
         batch = self.form.collate([(self.form.encode(example), 0)]).to(self.device)

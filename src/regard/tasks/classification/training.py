@@ -11,22 +11,24 @@ from torch.nn import functional
 
 from regard.attribution.gradients import select_log_probabilities
 from regard.data.batches import spell_vocabulary
-from regard.data.cache import Chunks, JsonCodec, split_into_chunks
+from regard.data.cache import Chunks, split_into_chunks
 from regard.data.splits import Splits
-from regard.models.catalog import build_classifier
+from regard.errors import InputError, quote
+from regard.models.catalog import CLASSIFIERS
 from regard.models.elmo import ElmoEmbedding
 from regard.shapes import Float
 from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.base import (
+    TOKENIZER,
     Setup,
     TextBatch,
     TokenBatchObjective,
+    compute_outputs,
     digest_splits,
     setup_task,
 )
 from regard.tasks.class_prediction import (
     ClassPrediction,
-    check_distinct,
     compute_class_metrics,
     compute_class_weights,
     count_labels,
@@ -37,7 +39,6 @@ from regard.tasks.class_prediction import (
 from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled
 from regard.tasks.classification.inputs import Example, Form, RowTexts, Texts
-from regard.tasks.fine_tuning import initialize_word_vectors
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
@@ -47,14 +48,13 @@ from regard.tasks.summary import (
     sample_evenly,
     summarize_texts,
 )
-from regard.tasks.tokenizers import TOKENIZER
-from regard.text import Tokenizer
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
-from regard.work import compute_batches
 
 ROWS, POSITIONS = 64, 2**16
 """Largest number of texts in a batch of inference, and of their positions."""
+FEW = 20
+"""The fewest rows whose classes are compared with their number."""
 Logits = Float[Tensor, "text output"]
 
 
@@ -179,9 +179,12 @@ def encode_texts(
 
     name = f"texts {type(form).__name__} {form.tokenizer.digest} {form.config} "
     name += f"{form.truncate} {outputs.files}"
-    codec = JsonCodec(list, tuple)
     return split_into_chunks(
-        examples, name, encode, lambda pair: form.positions(pair[0]), codec
+        examples,
+        name,
+        encode,
+        lambda pair: form.positions(pair[0]),
+        lambda *pair: pair,
     )
 
 
@@ -207,7 +210,13 @@ class TextObjective(TokenBatchObjective[Example, TextBatch]):
         self.higher_is_better = outputs.higher_is_better
         train = encode_texts(splits.train, form, outputs)
         valid = encode_texts(splits.valid, form, outputs)
-        super().__init__(train, valid, settings, train.sides, "texts", strict=True)
+        super().__init__(
+            train,
+            valid,
+            settings,
+            train.sides,
+            "texts",
+        )
 
     def place(self, index: int) -> str:
         return self.examples[index].place
@@ -232,16 +241,10 @@ class TextObjective(TokenBatchObjective[Example, TextBatch]):
         return self.outputs.metrics(logits, [target for _, target in self.valid])
 
 
-@torch.no_grad()
 def compute_logits(model: Any, form: Form, texts: Sequence[Texts]) -> Logits:
     """Return the logits of encoded texts, on the CPU."""
-    device = next(model.parameters()).device
-
-    def compute(group: list[Texts]) -> Tensor:
-        batch = form.collate([(item, 0) for item in group]).to(device)
-        return model(*batch.inputs).cpu()
-
-    batches = compute_batches(compute, group_texts(texts, form))
+    examples = [[(text, 0) for text in group] for group in group_texts(texts, form)]
+    batches = compute_outputs(model, form.collate, examples)
     return torch.cat([torch.zeros(0, model.output.out_features), *batches])
 
 
@@ -266,7 +269,14 @@ def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup
     """
     splits = config.data.load()
     counts = count_labels(splits.train)
-    check_distinct(counts, config.data.train)
+    rows = sum(counts.values())
+    single = [label for label, count in counts.items() if count == 1]
+    if rows >= FEW and 2 * len(single) > rows:
+        raise InputError(
+            f"{config.data.train}: {len(single):,} of {rows:,} training rows have a class "
+            f"of their own, such as {quote(single[0])}; expected a few classes: set "
+            "data.label to their column, or learn numbers by the recipe regression"
+        )
     labels = sort_labels(counts, config.data.train, config.training.start)
     weights = compute_class_weights(config.class_weights, labels, counts)
     result = text_setup(config, folder, splits, ClassOutputs(tuple(labels), weights))
@@ -285,10 +295,15 @@ def text_setup(
     Raises:
         InputError: The texts or the model are invalid.
     """
-    tokenizer, texts = config.build_tokenizer(folder, splits.train, read_texts)
-    model = build_classifier(config.classifier, tokenizer.size, outputs.count)
-    initialize_word_vectors(model, config.vectors, tokenizer, texts, folder)
-    spell_out(model, tokenizer)
+    tokenizer, model = config.build(
+        folder,
+        splits.train,
+        lambda examples: (text for example in examples for text in example.texts),
+        lambda sizes, words: CLASSIFIERS.build(sizes, words, outputs.count),
+    )
+    for module in model.modules():
+        if isinstance(module, ElmoEmbedding):
+            module.spellings.copy_(spell_vocabulary(tokenizer, module.elmo.characters))
     form = config.form(tokenizer)
     objective = TextObjective(splits, form, outputs, config.training)
     encode_texts(splits.test, form, outputs)  # it must fit before training begins
@@ -296,7 +311,10 @@ def text_setup(
         model,
         objective,
         splits,
-        digest_splits(splits, describe_example),
+        digest_splits(
+            splits,
+            lambda e: "\0".join((*e.texts, *e.sentences, str(e.label))) + "\n",
+        ),
         summarize(config, splits, form, outputs),
         details=[outputs.summary, f"a vocabulary of {tokenizer.size:,}"],
         tokenizers={TOKENIZER: tokenizer},
@@ -304,16 +322,6 @@ def text_setup(
         fresh=("pooler.", "output."),
         pretrained={} if config.states is None else {"embedding.elmo": ""},
     )
-
-
-def read_texts(examples: Sequence[Labelled]) -> Iterator[str]:
-    """Yield the texts of examples."""
-    return (text for example in examples for text in example.texts)
-
-
-def describe_example(example: Labelled) -> str:
-    """Return a line that identifies an example, for the digest of the data."""
-    return "\0".join((*example.texts, *example.sentences, str(example.label))) + "\n"
 
 
 def summarize(
@@ -326,7 +334,7 @@ def summarize(
     sample = sample_evenly(splits.train)
     tokenizer = form.tokenizer
     lengths = Lengths.of([form.positions(form.tokenize(item)) for item in sample])
-    cut = sum(form.is_cut(item, form.encode(item)) for item in sample)
+    cut = sum(map(form.is_cut, sample))
     first = splits.train[0]
     rows = [tokenizer.encode(text) for text in first.texts]
     if isinstance(form, RowTexts):
@@ -346,10 +354,3 @@ def summarize(
         lengths={"text": replace(lengths, cut=100 * cut / len(sample))},
         request=request_of(**dict(zip(("text", "second"), first.texts, strict=False))),
     )
-
-
-def spell_out(model: nn.Module, tokenizer: Tokenizer) -> None:
-    """Set the spellings of the model's ELMo embeddings to those of the vocabulary."""
-    for module in model.modules():
-        if isinstance(module, ElmoEmbedding):
-            module.spellings.copy_(spell_vocabulary(tokenizer, module.elmo.characters))

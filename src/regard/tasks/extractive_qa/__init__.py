@@ -1,11 +1,11 @@
 """Answers to questions that are spans of their context."""
 
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask
 
 TASK = LazyTask(
     __name__,
     "data:ExtractiveQA",
-    "training:setup",
+    "run:setup",
     "run:ExtractiveQARun",
     command="""regard predict {} '{"question": "...", "context": "..."}'""",
 )

@@ -1,49 +1,73 @@
-"""A trained model that answers questions, and what an answer reads in its window."""
+"""The answers that logits give, the training on windows, and the trained run."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.attention.record import record
 from regard.attribution.aggregation import check_kinds, text_kinds
 from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
-from regard.data.batches import bert_input
+from regard.data.batches import bert_input, count_special
+from regard.data.cache import Chunks, split_into_chunks
 from regard.data.questions import Question
 from regard.data.records import Records, parse_object
-from regard.data.rows import convert_files
+from regard.data.rows import convert_files, convert_sets
+from regard.data.splits import Splits
 from regard.data.tokens import Limit, parts_of, report_cut, side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, TextWeights
 from regard.maps.lookups import Lookups, mean_alignment
-from regard.models.catalog import build_span_model
+from regard.metrics import METRICS
+from regard.models.catalog import SPAN_MODELS
 from regard.models.span_reader import SpanReader
+from regard.pictures.canvas import round_up
 from regard.pictures.heatmap import heatmap
 from regard.pictures.shaded_text import draw_shaded_text
-from regard.pictures.style import round_up
+from regard.shapes import Float, Int
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.attribution import Attribution, add_ellipses, shade_parts
-from regard.tasks.base import attribute_tokens
+from regard.tasks.attribution import ELLIPSIS, Attribution, shade_parts, surround
+from regard.tasks.base import (
+    TOKENIZER,
+    Explanation,
+    ReadingRun,
+    Setup,
+    TextBatch,
+    TokenBatchObjective,
+    attribute_tokens,
+    compute_outputs,
+    digest_splits,
+    group_evenly,
+    setup_task,
+)
 from regard.tasks.extractive_qa.data import (
     ExtractiveQA,
     Window,
     WindowSplitter,
+    cut_words,
     find_tokens,
 )
-from regard.tasks.extractive_qa.training import Span, SpanFinder
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import Run, text_warnings
-from regard.tasks.tokenizers import TOKENIZER
+from regard.tasks.summary import request_of, summarize_texts
 from regard.text import Tokenizer
+from regard.text.words import is_inside_word
+from regard.training.objectives import Carried, Loss
+from regard.training.settings import Training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ROWS = 32
+"""Windows in one batch of inference."""
 READS = {"align": "words", "compare": "states"}
 """The lookups of a span reader from context to question, with their names in a picture."""
 AROUND = 12
@@ -55,6 +79,21 @@ FORM = '{"question": "Who won?", "context": "The cat won."}'
 """An example as a line of JSON."""
 Pair = tuple[str, str]
 """A question and its context."""
+Asked = tuple[Question, Sequence[Window]]
+"""A question with all its windows."""
+log = logging.getLogger("regard")
+
+
+@dataclass(frozen=True)
+class Span:
+    """An answer: characters `start` to `end` of the context."""
+
+    start: int
+    end: int
+    score: float
+    """The sum of the logits of its first and last token."""
+    none: float
+    """The same score for no answer."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,193 +106,259 @@ class SpanPrediction(ShortRepr):
     score: float
     """The sum of the logits of its first and last token."""
 
-    def lines(self) -> list[str]:
-        """Return the span on one line."""
-        return [" ".join(self.text.split())]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
-class WindowAttribution:
-    """The attribution of an answer in the one window that has it."""
+class SpanFinder:
+    """A model that finds answers in windows."""
 
-    finder: SpanFinder
-    question: Question
-    window: Window
-    span: Span | None
-    """The answer, if there is one."""
+    model: nn.Module
+    splitter: WindowSplitter
 
-    @property
-    def first(self) -> int:
-        """The position of the part's first token."""
-        return self.finder.splitter.first(self.window)
+    def logits(self, windows: Sequence[Window]) -> Float[Tensor, "window position 2"]:
+        """Compute the logits of an answer's first and last token at each position."""
+        device = next(self.model.parameters()).device
+        return self.model(*self.splitter.collate(windows).to(device).inputs)
 
-    @property
-    def places(self) -> list[int]:
-        """The tokens of the answer, counted in the part."""
-        if self.span is None:
-            return []
-        return find_tokens(self.window.offsets, self.span.start, self.span.end)
+    def find(self, questions: Sequence[Asked]) -> list[Span]:
+        """Return the best span for each question, with the least `none` of its windows."""
+        windows = [window for _, group in questions for window in group]
+        groups = group_evenly(windows, ROWS)
+        collate = self.splitter.collate
+        rows = chain.from_iterable(compute_outputs(self.model, collate, groups))
+        results = []
+        for question, group in questions:
+            spans = [self.best_span(question.context, w, next(rows)) for w in group]
+            best = max(spans, key=lambda span: span.score)
+            results.append(replace(best, none=min(span.none for span in spans)))
+        return results
 
-    def attribute(self, options: AttributionOptions) -> tuple[Lookups, Alignment]:
-        """Return every layer and head of all kinds, and one map of the first kind.
-
-        Raises:
-            InputError: The model has no such map.
-        """
-        if isinstance(self.finder.model, SpanReader):
-            lookups = self.record_reader(self.finder.model)
-            return lookups, mean_alignment(lookups, options.maps)
-        tokenizer = self.finder.splitter.tokenizer
-        window = self.window
-        ids, _ = bert_input(tokenizer.special, window.question, window.part)
-        texts = [self.question.question, self.question.context]
-        labels = side(tokenizer, ids, texts=texts)
-
-        def explain() -> tuple[list[str], Any]:
-            (span,) = self.finder.find([(self.question, [window])])
-            begins, ends = zip(*window.offsets, strict=True)
-            at = [begins.index(span.start), ends.index(span.end)]
-            positions = [self.first + place for place in at]
-            begin, end = (labels.pieces[position] for position in positions)
-
-            def score() -> Tensor:
-                (logits,) = self.finder.logits([window])
-                return select_log_probabilities(logits.T, positions)
-
-            return [f"begins: {begin}", f"ends: {end}"], score
-
-        return attribute_tokens(
-            self.finder.model,
-            labels,
-            lambda: self.finder.logits([window]),
-            explain,
-            options,
+    def best_span(
+        self, context: str, window: Window, logits: Float[Tensor, "position 2"]
+    ) -> Span:
+        """Return the best span of a window's part, of whole words where it has one."""
+        longest = self.splitter.config.longest_answer
+        part = logits[window.first : window.first + len(window.part)]
+        scores = part[:, :1] + part[None, :, 1]
+        allowed = torch.ones_like(scores, dtype=torch.bool).triu().tril(longest - 1)
+        cuts = torch.tensor(
+            [[is_inside_word(context, at) for at in span] for span in window.offsets]
+        )
+        complete = allowed & ~cuts[:, :1] & ~cuts[:, 1]
+        if complete.any():
+            allowed = complete
+        scores.masked_fill_(~allowed, -torch.inf)
+        begin, end = divmod(int(scores.argmax()), len(scores))
+        return Span(
+            window.offsets[begin][0],
+            window.offsets[end][1],
+            float(scores[begin, end]),
+            float(logits[0].sum()),
         )
 
-    def record_reader(self, model: SpanReader) -> Lookups:
-        """Return what each word of the context reads of the question.
+    def answer(self, question: Question, span: Span) -> SpanPrediction:
+        """Return the prediction of a span; empty where no answer is likelier."""
+        config = self.splitter.config
+        if config.data.unanswerable and span.none + config.margin >= span.score:
+            return SpanPrediction("", 0, 0, span.none)
+        text = question.context[span.start : span.end]
+        return SpanPrediction(text, span.start, span.end, span.score)
 
-        Its words, then their states.
-        """
-        with record(model, only=[*READS]) as maps:
-            self.finder.logits([self.window])
-        length = len(self.window.part)
-        weights = [maps[name][:, :length].double().cpu().numpy() for name in READS]
-        words = self.finder.splitter.question_words(self.question)
-        spans = self.window.offsets
-        context = tuple(self.question.context[a:b].strip() for a, b in spans)
-        return Lookups(np.stack(weights), words, context, layers=tuple(READS.values()))
+    def answers(self, questions: Sequence[Asked]) -> list[SpanPrediction]:
+        """Return the prediction for each question."""
+        spans = zip(questions, self.find(questions), strict=True)
+        return [self.answer(question, span) for (question, _), span in spans]
 
-    def shade(self, weights: Alignment) -> TextWeights:
-        """Return what the answer reads of the question and of the window, its words framed.
+    def compute_metrics(self, questions: Sequence[Asked]) -> dict[str, float]:
+        """Return exact match and F1, each the best over a question's answers, in percent."""
+        outputs = [answer.text for answer in self.answers(questions)]
+        references = [
+            tuple(answer.text for answer in question.answers) or ("",)
+            for question, _ in questions
+        ]
+        return {
+            "f1": METRICS["squad-f1"](outputs, references),
+            "exact-match": METRICS["squad-exact-match"](outputs, references),
+        }
 
-        It is the mean over the answer's tokens or over the targets of a gradient; of no
-        answer, what the first position reads. Special tokens are left out.
-        """
-        tokenizer = self.finder.splitter.tokenizer
-        question = self.question
-        window = self.window
-        rows = weights.weights
-        first = self.first
-        if len(rows) == len(weights.source):
-            rows = rows[[first + place for place in self.places] or [0]]
-        row = rows.mean(0)
-        count = len(window.question)
-        asked = parts_of(
-            question.question, tokenizer.offsets(question.question)[:count]
+
+class ExtractiveQAObjective(TokenBatchObjective[Window, TextBatch]):
+    """The cross-entropy of an answer's first and last position."""
+
+    metric = "f1"
+    higher_is_better = True
+
+    def __init__(
+        self,
+        train: Chunks[Window],
+        valid: Sequence[Asked],
+        splitter: WindowSplitter,
+        settings: Training,
+    ):
+        """Raise InputError for no windows."""
+        self.splitter = splitter
+        super().__init__(
+            train,
+            valid,
+            settings,
+            train.sides,
+            "windows",
         )
-        context = parts_of(question.context, window.offsets)
-        spans = tokenizer.offsets(question.context)
-        part = add_ellipses(
-            context,
-            before=window.offsets[0][0] > spans[0][0],
-            after=window.offsets[-1][1] < spans[-1][1],
-        )
-        amounts = [row[1 : 1 + count], row[first : first + len(window.part)]]
-        parts = [asked, part]
-        words = {len(asked.labels) + part.indices[place] for place in self.places}
-        shaded = shade_parts(parts, amounts, "the answer")
-        return replace(shaded, framed=frozenset(words))
 
-    def draw(self, weights: Alignment, title: str) -> "Figure":
-        """Draw what the answer reads, or what the words around it read of the question."""
-        if not isinstance(self.finder.model, SpanReader):
-            return draw_shaded_text(self.shade(weights), title=title)
-        visible, places = select_around(self.places, weights)
-        words = f"words {places.start + 1} to {places.stop} of {len(weights.target)}"
-        note = ", the answer in brackets" if self.places else ""
-        title = f"{title}\n{words}{note}"
-        return heatmap(visible, title=title, vmax=round_up(visible.weights))
+    def collate(self, examples: Sequence[Window]) -> TextBatch:
+        return self.splitter.collate(examples)
+
+    def loss(
+        self,
+        model: nn.Module,
+        batch: TextBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
+        loss = span_loss(model(*batch.inputs), batch.targets)
+        return Loss(loss, len(batch.targets), read=batch.size)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        return SpanFinder(model, self.splitter).compute_metrics(self.valid)
 
 
-def select_around(places: Sequence[int], weights: Alignment) -> tuple[Alignment, slice]:
-    """Select the rows of an answer, in brackets, with `AROUND` words on either side.
+def span_loss(
+    logits: Float[Tensor, "batch position 2"], answers: Int[Tensor, "batch 2"]
+) -> Float[Tensor, ""]:
+    """Return the mean of the cross-entropies of both positions, summed over the batch."""
+    return functional.cross_entropy(logits, answers, reduction="sum") / 2
 
-    Without an answer the first rows.
 
-    Returns:
-        The rows, and where they are.
+def split_training_set(
+    questions: Sequence[Question], splitter: WindowSplitter
+) -> Chunks[Window]:
+    """Split the training questions, those on disk once.
+
+    Raises:
+        InputError: A question has no window; with `skip_bad` it is counted.
     """
-    labels = list(weights.target)
-    first = 0
-    last = AROUND
-    if places:
-        first = places[0]
-        last = places[-1]
-        labels[first] = f"[{labels[first]}"
-        labels[last] = f"{labels[last]}]"
-    rows = slice(max(0, first - AROUND), min(len(labels), last + 1 + AROUND))
-    return Alignment(weights.weights[rows], weights.source, tuple(labels[rows])), rows
+    config = splitter.config
+    skip_bad = config.data.skip_bad
+    special = count_special(splitter.tokenizer.special, 2)
+
+    def split(question: Question) -> list[Window]:
+        try:
+            windows = splitter.split(question)
+        except InputError:
+            if not skip_bad:
+                raise
+            return []
+        # training needs no offsets
+        return [window._replace(offsets=()) for window in windows]
+
+    chunks = split_into_chunks(
+        questions,
+        f"question windows {splitter.tokenizer.digest} {config.sizes} {skip_bad} "
+        f"{config.longest_question}",
+        split,
+        lambda window: len(window.question) + len(window.part) + special,
+        Window,
+    )
+    missing = len(questions) - len(np.unique(chunks.owners))
+    if missing:
+        log.warning("%s questions have no window and are left out", f"{missing:,}")
+    return chunks
 
 
-class ExtractiveQARun(Run[Pair, SpanPrediction]):
+def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
+    """Read the questions and build tokenizer, model and objective.
+
+    Raises:
+        InputError: The questions or the model are invalid.
+    """
+    data = config.data
+    splits = data.load()
+    train = splits.train
+    tokenizer, model = config.build(folder, train, read_texts, SPAN_MODELS.build)
+    splitter = WindowSplitter(tokenizer, config)
+    held_out = convert_sets(
+        replace(splits, train=()),
+        lambda question: (question, splitter.split(question)),
+        data,
+    )
+    valid, test = (
+        [question for question, _ in part] for part in (held_out.valid, held_out.test)
+    )
+    splits = Splits(train, valid, test)
+    windows = split_training_set(train, splitter)
+    warnings = []
+    for name in () if data.unanswerable else splits.by_name:
+        count, total = data.without_answer(getattr(data, name))
+        if count:
+            share = f"{count:,} of {total:,} ({100 * count / total:.3g} %)"
+            warnings.append(
+                f"{share} questions of {name} have no answer and are left out; "
+                "data.unanswerable=true keeps them"
+            )
+    first = train[0]
+    summary = summarize_texts(
+        data,
+        splits,
+        {
+            "question": (tokenizer, lambda question: question.question),
+            "context": (tokenizer, lambda question: question.context),
+        },
+        unit="questions",
+        example={"answer": first.answers[0].text if first.answers else "none"},
+        warnings=warnings,
+    )
+    request = request_of(question=first.question, context=first.context)
+    return setup_task(
+        model,
+        ExtractiveQAObjective(windows, held_out.valid, splitter, config.training),
+        splits,
+        digest_splits(splits, lambda q: f"{q.question}\0{q.context}\0{q.answers}\n"),
+        replace(summary, request=request),
+        counts=[f"in {len(windows):,} windows"],
+        details=[f"a vocabulary of {tokenizer.size:,}"],
+        tokenizers={TOKENIZER: tokenizer},
+        fresh=("output.",),
+    )
+
+
+def read_texts(questions: Sequence[Question]) -> Iterator[str]:
+    """Yield the different contexts and questions of examples."""
+    hashes: set[int] = set()  # texts of a large set would take too much memory
+    for question in questions:
+        for text in (question.context, question.question):
+            if hash(text) not in hashes:
+                hashes.add(hash(text))
+                yield text
+
+
+class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
     """A trained model with its tokenizer. An example is a question and its context."""
 
     config: ExtractiveQA
-    model: nn.Module
-    supports = {
-        "predict": frozenset(),
-        "evaluate": frozenset({"files", "columns", "skip_bad"}),
-        "attribute": frozenset({"kinds", "maps"}),
-    }
     inputs = {"question": str, "context": str}
     data_hint = "give a file of questions"
 
     def __init__(self, config: ExtractiveQA, model: nn.Module, tokenizer: Tokenizer):
-        self.config = config
-        self.model = model
-        self.tokenizer = tokenizer
-        self.finder = SpanFinder(model, WindowSplitter(tokenizer, config))
-
-    @classmethod
-    def open(cls, folder: RunDirectory, config: ExtractiveQA) -> "ExtractiveQARun":
-        """Open the run in a folder, its model with fresh weights.
-
-        Raises:
-            InputError: The tokenizer is damaged.
-        """
-        tokenizer = Tokenizer.load(folder.file(TOKENIZER))
-        return cls(config, build_span_model(config.reader, tokenizer.size), tokenizer)
-
-    def warnings(self, example: Pair) -> list[str]:
-        return text_warnings(self.tokenizer, self.record(example))
+        super().__init__(config, model, tokenizer)
+        self.limit = Limit(config.longest_question, 0, "longest_question", "questions")
+        self.splitter = WindowSplitter(tokenizer, config)
 
     @property
-    def _limit(self) -> Limit:
-        return Limit(self.config.longest_question, 0, "longest_question", "questions")
+    def finder(self) -> SpanFinder:
+        """The model with what cuts its windows; of a copied run, the copied model."""
+        return SpanFinder(self.model, self.splitter)
+
+    @staticmethod
+    def build(config: ExtractiveQA, tokenizer: Tokenizer) -> nn.Module:
+        return SPAN_MODELS.build(config.sizes, tokenizer.size)
 
     def cut(self, example: Pair) -> str:
         tokens = len(self.tokenizer.encode(example[0]))
-        return self._limit.report(1, 1) if tokens > self._limit.tokens else ""
+        return self.limit.report(1, 1) if tokens > self.limit.tokens else ""
 
     def parse(self, line: str, place: str = "text 1") -> Pair:
         """Return the texts of an object with `question` and `context`."""
-        record, fault = parse_object(line, FORM)
-        match record:
+        values, fault = parse_object(line, FORM)
+        match values:
             case {"question": str(question), "context": str(context)}:
                 return question, context
         raise InputError(f"{place}: {fault}")
@@ -262,19 +367,18 @@ class ExtractiveQARun(Run[Pair, SpanPrediction]):
         """Return a question and its context."""
         return values["question"], values["context"]
 
+    def record(self, example: Pair) -> dict[str, Any]:
+        return dict(zip(self.inputs, example, strict=True))
+
     @property
     def kinds(self) -> tuple[Kind, ...]:
         if isinstance(self.model, SpanReader):
             return ("weights",)
-        names: Any = self.model.self_attention
-        return text_kinds(self.model, names)
+        return text_kinds(self.model, self.model.self_attention)
 
     def description(self) -> dict[str, Any]:
-        kind = {"kind": "question", "model": self.config.reader.name}
+        kind = {"kind": "question", "model": self.config.sizes.name}
         return super().description() | kind
-
-    def record(self, example: Pair) -> dict[str, Any]:
-        return {"question": example[0], "context": example[1]}
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
@@ -283,7 +387,7 @@ class ExtractiveQARun(Run[Pair, SpanPrediction]):
         data = self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
 
         def check(question: Question) -> Question:
-            self.finder.splitter.split(question)
+            self.splitter.split(question)
             return question
 
         return convert_files(files, data.read, check, skip_bad=data.skip_bad)
@@ -292,7 +396,7 @@ class ExtractiveQARun(Run[Pair, SpanPrediction]):
         self, examples: Sequence[Question], options: EvaluationOptions
     ) -> dict[str, float]:
         """Return exact match and F1 of SQuAD, in percent."""
-        split = self.finder.splitter.split
+        split = self.splitter.split
         return self.finder.compute_metrics([(item, split(item)) for item in examples])
 
     def _predict(
@@ -303,16 +407,18 @@ class ExtractiveQARun(Run[Pair, SpanPrediction]):
         Raises:
             InputError: A question or context is blank.
         """
-        cut = sum(bool(self.cut(example)) for example in examples)
         asked = self._ask(examples)
-        report_cut(self._limit, cut, len(examples))
-        spans = self.finder.find(asked)
-        return [
-            SpanPrediction(text, span.start, span.end, span.score)
-            if text
-            else SpanPrediction("", 0, 0, span.none)
-            for text, span in zip(self.finder.texts(asked, spans), spans, strict=True)
-        ]
+        cut = sum(bool(self.cut(example)) for example in examples)
+        report_cut(self.limit, cut, len(examples))
+        return self.finder.answers(asked)
+
+    def _ask(self, pairs: Sequence[Pair]) -> list[Asked]:
+        """Return questions with their windows. Raises InputError for blank texts."""
+        asked = []
+        for number, (question, context) in enumerate(pairs, 1):
+            example = Question(question, context, (), f"question {number}")
+            asked.append((example, self.splitter.split(example)))
+        return asked
 
     def _attribute(self, example: Pair, options: AttributionOptions) -> Attribution:
         """Return the attention between the tokens of the answer's window.
@@ -329,14 +435,47 @@ class ExtractiveQARun(Run[Pair, SpanPrediction]):
         spans = self.finder.find([(question, [window]) for window in windows])
         pairs = zip(windows, spans, strict=True)
         window, span = max(pairs, key=lambda pair: pair[1].score)
-        chosen = span if answer.text else None
-        attribution = WindowAttribution(self.finder, question, window, chosen)
-        lookups, weights = attribution.attribute(options)
-        detail = READ
-        averaged = "all layers and heads"
+        tokens = find_tokens(window.offsets, span.start, span.end)
+        places = tokens if answer.text else []
         if isinstance(self.model, SpanReader):
-            detail = COMPARED
-            averaged = "words and states"
+            lookups = self._record_reader(question, window)
+            weights = mean_alignment(lookups, options.maps)
+            detail, averaged = COMPARED, "words and states"
+        else:
+            ids, _ = bert_input(self.tokenizer.special, window.question, window.part)
+            labels = side(self.tokenizer, ids, texts=example)
+            ends = [window.first + tokens[0], window.first + tokens[-1]]
+
+            def explain() -> Explanation:
+                begin, end = (labels.pieces[position] for position in ends)
+                return [
+                    f"begins: {begin}",
+                    f"ends: {end}",
+                ], lambda: select_log_probabilities(
+                    self.finder.logits([window])[0].T, ends
+                )
+
+            lookups, weights = attribute_tokens(
+                self.model,
+                labels,
+                lambda: self.finder.logits([window]),
+                explain,
+                options,
+            )
+            detail, averaged = READ, "all layers and heads"
+
+        def draw(title: str) -> "Figure":
+            if isinstance(self.model, SpanReader):
+                return draw_around(places, weights, title)
+            shades = shade_window(
+                self.tokenizer,
+                question,
+                window,
+                places,
+                weights,
+            )
+            return draw_shaded_text(shades, title=title)
+
         if options.maps is None:
             detail += f", the mean of {averaged}"
         return Attribution(
@@ -346,14 +485,82 @@ class ExtractiveQARun(Run[Pair, SpanPrediction]):
             weights,
             options,
             has_heads=True,
-            draw=lambda title: attribution.draw(weights, title),
+            draw=draw,
             detail=detail,
         )
 
-    def _ask(self, pairs: Sequence[Pair]) -> list[tuple[Question, list[Window]]]:
-        """Return questions with their windows. Raises InputError for blank texts."""
-        asked = []
-        for number, (question, context) in enumerate(pairs, 1):
-            example = Question(question, context, (), f"question {number}")
-            asked.append((example, self.finder.splitter.split(example)))
-        return asked
+    def _record_reader(self, question: Question, window: Window) -> Lookups:
+        """Return what each word of the context reads of the question.
+
+        Its words, then their states.
+        """
+        with record(self.model, only=[*READS]) as maps:
+            self.finder.logits([window])
+        length = len(window.part)
+        weights = [maps[name][:, :length].double().cpu().numpy() for name in READS]
+        words = self.splitter.question_words(question)
+        context = cut_words(question.context, window.offsets)
+        return Lookups(np.stack(weights), words, context, layers=tuple(READS.values()))
+
+
+def shade_window(
+    tokenizer: Tokenizer,
+    question: Question,
+    window: Window,
+    places: Sequence[int],
+    weights: Alignment,
+) -> TextWeights:
+    """Return what the answer reads of the question and of the window, its words framed.
+
+    It is the mean over the answer's tokens or over the targets of a gradient; of no
+    answer, what the first position reads. Special tokens are left out.
+
+    Args:
+        tokenizer: The tokenizer of the run.
+        question: The question.
+        window: The window that has the answer.
+        places: The tokens of the answer, counted in the window's part.
+        weights: Of shape (position, position) or (target, position).
+    """
+    rows = weights.weights
+    if len(rows) == len(weights.source):
+        rows = rows[[window.first + place for place in places] or [0]]
+    row = rows.mean(0)
+    count = len(window.question)
+    offsets = tokenizer.offsets(question.question)[:count]
+    asked = parts_of(question.question, offsets)
+    spans = tokenizer.offsets(question.context)
+    part = surround(
+        parts_of(question.context, window.offsets),
+        [ELLIPSIS] * (window.offsets[0] != spans[0]),
+        [ELLIPSIS] * (window.offsets[-1] != spans[-1]),
+    )
+    last = window.first + len(window.part)
+    amounts = [row[1 : 1 + count], row[window.first : last]]
+    return shade_parts([asked, part], amounts, "the answer", places)
+
+
+def draw_around(places: Sequence[int], weights: Alignment, title: str) -> "Figure":
+    """Draw what the words around an answer read of the question."""
+    visible, rows = select_around(places, weights)
+    note = ", the answer in brackets" if places else ""
+    words = f"words {rows.start + 1} to {rows.stop} of {len(weights.target)}{note}"
+    return heatmap(visible, title=f"{title}\n{words}", vmax=round_up(visible.weights))
+
+
+def select_around(places: Sequence[int], weights: Alignment) -> tuple[Alignment, range]:
+    """Select the rows of an answer, in brackets, with `AROUND` words on either side.
+
+    Without an answer the first rows.
+
+    Returns:
+        The rows, and their numbers.
+    """
+    first, last = (places[0], places[-1]) if places else (0, AROUND)
+    end = min(len(weights.target), last + 1 + AROUND)
+    rows = range(max(0, first - AROUND), end)
+    labels = list(weights.target)
+    for place in places:
+        labels[place] = f"[{labels[place]}]"
+    names = tuple(labels[row] for row in rows)
+    return Alignment(weights.weights[rows], weights.source, names), rows

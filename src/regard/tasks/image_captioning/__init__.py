@@ -1,6 +1,6 @@
 """Image captioning, with the attention of each word to places of the image."""
 
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask
 
 TASK = LazyTask(
     __name__,

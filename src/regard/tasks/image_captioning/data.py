@@ -4,23 +4,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
+from pydantic import Field
 
 from regard.config.file_kinds import Kind
-from regard.data.batches import Batch, collate
 from regard.data.data_files import TableFiles
-from regard.data.generated.synthetic import Synthetic
+from regard.data.generated.pairs import SmallSize, SmallSizeOrNone, Synthetic
 from regard.data.media_files import MediaFiles
 from regard.data.rows import Row
 from regard.data.splits import Splits
+from regard.data.tables import Columns
 from regard.errors import InputError
 from regard.images import SUFFIXES, Image, read_image
-from regard.shapes import Float, Int
-from regard.text.special import SPECIAL, SpecialTokens
 
 Box = tuple[float, float, float, float]
 """Top, left, bottom and right of a part of an image, as shares of its sides."""
@@ -38,6 +35,8 @@ class Captioned:
     """Its `file:line`, for messages."""
     boxes: Mapping[str, Box] = field(default_factory=dict)
     """Where the objects are that words of the captions name."""
+    set_name: str = ""
+    """The name of its set in the training file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +68,6 @@ class CaptionTables(TableFiles[Captioned]):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.split is not None and (self.valid or self.test):
             raise InputError(
                 "captions: with split all sets are in the file train; remove valid and "
@@ -112,11 +110,12 @@ class CaptionTables(TableFiles[Captioned]):
 
     def check_splits(self, splits: Splits[Captioned]) -> None:
         """Raise InputError for an image in two sets, unless a file is given twice."""
+        if self.train in (self.valid, self.test):
+            return
         locations: dict[str, str] = {}
         for images in splits.by_name.values():
             for image in images:
-                place = locations.get(str(image.image))
-                if place is not None and self.train not in (self.valid, self.test):
+                if place := locations.get(str(image.image)):
                     raise InputError(
                         f"{image.place}: image {image.image} is in another set too, "
                         f"{place}; keep it in one set"
@@ -127,35 +126,32 @@ class CaptionTables(TableFiles[Captioned]):
         """Return the image, whose captions stay in one set."""
         return str(example.image)
 
-    def examples(self, path: str) -> Iterator[Captioned]:
-        """Yield the images of a table or folder. Raises InputError as `load` does."""
-        return (image for _, image in self.entries(path))
+    def set_of(self, example: Captioned) -> str:
+        """Return the name of an image's set."""
+        return example.set_name
 
-    def entries(self, path: str) -> Iterator[tuple[str, Captioned]]:
-        """Yield each image once, with the captions of all its rows, after its set."""
+    def read_table(self, path: Any, split: Columns) -> Iterator[Captioned]:
+        """Yield each image of a table or folder once, with the captions of all its rows.
+
+        Raises:
+            InputError: As `load`.
+        """
         folder = Path(path)
         table = self.files.table_in(folder) if folder.is_dir() else path
         if table is None:
             files = self.files.list_within(folder)
             for image, lines in self.files.texts(folder, files):
                 location = str(image.with_suffix(".txt"))
-                yield "", Captioned(image, tuple(lines), location)
+                yield Captioned(image, tuple(lines), location)
             return
-        if self.split is not None:
-            entries = super().entries(str(table))
-        else:
-            entries = (("", image) for image in super().examples(str(table)))
         merged: dict[tuple[str, str], Captioned] = {}
-        for name, image in entries:
-            key = (name, str(image.image))
-            first = merged.get(key)
-            if first is None:
-                merged[key] = image
-            else:
+        for image in super().read_table(str(table), split):
+            key = image.set_name, str(image.image)
+            first = merged.setdefault(key, image)
+            if first is not image:
                 captions = dict.fromkeys((*first.captions, *image.captions))
                 merged[key] = replace(first, captions=tuple(captions))
-        for (name, _), image in merged.items():
-            yield name, image
+        yield from merged.values()
 
     def parse(self, row: Row) -> Captioned:
         """Return the image of a row. Raises InputError for one that is not there."""
@@ -163,42 +159,8 @@ class CaptionTables(TableFiles[Captioned]):
         file = self.files.find(name, row.place)
         if self.skip_bad:  # before images are held out, so that none of those is bad
             read_image(file)
-        return Captioned(file, (caption, *row.alternatives), row.place)
-
-
-@dataclass(frozen=True, repr=False)
-class CaptionBatch(Batch):
-    """Images of one size, with captions for a decoder.
-
-    The decoder reads `target_in` and predicts `target_out`, padded with `IGNORED`.
-    """
-
-    images: Float[Tensor, "batch channel height width"]
-    source_lengths: Int[Tensor, " batch"]
-    """The cells of each image."""
-    target_in: Int[Tensor, "batch target"]
-    target_out: Int[Tensor, "batch target"]
-    target_tokens: int
-    """The tokens of all captions, the end included."""
-    links: None = None
-
-
-def collate_captions(
-    examples: Sequence[tuple[Float[Tensor, "channel height width"], list[int]]],
-    cells: int,
-    special: SpecialTokens = SPECIAL,
-) -> CaptionBatch:
-    """Collate images of so many cells with the ids of a caption each.
-
-    Raises:
-        ValueError: There are no examples.
-    """
-    words = collate([([], ids) for _, ids in examples], target=special)
-    images = torch.stack([image for image, _ in examples])
-    lengths = torch.full((len(examples),), cells)
-    return CaptionBatch(
-        images, lengths, words.target_in, words.target_out, words.target_tokens
-    )
+        captions = (caption, *row.alternatives)
+        return Captioned(file, captions, row.place, set_name=row.split)
 
 
 SHAPES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -230,19 +192,11 @@ class Scenes(Synthetic):
     """Images of two shapes on grounds of different grays, with true captions."""
 
     kind: Literal["scenes"] = "scenes"
-    train: int = 6_000
-    valid: int = 300
-    test: int = 500
-    size: int = 64
+    train: SmallSize = 6_000  # 100,000 of 64 x 64 pixels are 1.2 GB
+    valid: SmallSize = 300
+    test: SmallSizeOrNone = 500
+    size: Annotated[int, Field(ge=16, le=256)] = 64
     """The side of an image in pixels."""
-
-    most_train = 100_000  # of 64 x 64 pixels, 1.2 GB
-    most_held_out = 10_000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 16 <= self.size <= 256:
-            raise InputError(f"scenes: size is {self.size}; expected 16 to 256 pixels")
 
     def load(self) -> Splits[Captioned]:
         """Generate all three sets, each from a generator of its own."""

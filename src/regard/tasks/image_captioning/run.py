@@ -1,8 +1,6 @@
 """A trained captioner of images: `load(folder).predict(images)`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,15 +9,14 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.data.inputs import image_at
-from regard.data.records import Records
-from regard.data.rows import convert_files
 from regard.decoding.streaming import StreamSource
-from regard.images import Image, Pixels, read_image
+from regard.images import Image, read_image
 from regard.maps.lookups import Patches, patch_labels
 from regard.metrics import METRICS
 from regard.models.captioner import Captioner
-from regard.models.catalog import build_captioner
+from regard.models.catalog import CAPTIONERS
 from regard.pictures.overlay import overlays
+from regard.tasks.base import input_columns
 from regard.tasks.generating import GeneratingRun
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import (
@@ -28,7 +25,7 @@ from regard.tasks.image_captioning.data import (
     CaptionTables,
 )
 from regard.tasks.options import EvaluationOptions
-from regard.tasks.row_examples import input_columns
+from regard.text import Tokenizer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,31 +36,6 @@ POINTING = "pointing"
 """The metric of the mean attention in the box of the object that a word names."""
 
 
-@dataclass(frozen=True, eq=False)
-class CaptionWeights:
-    """The attention to the cells of an image at each token of its caption."""
-
-    photo: Pixels
-    """The part of the photograph that the model reads, in its own resolution."""
-    tokens: tuple[str, ...]
-    """Those of the caption, without END."""
-    weights: np.ndarray
-    """`(token, row, column)`, the mean over layers and heads."""
-    gates: tuple[float, ...] | None
-
-    def figure(self, title: str) -> "Figure":
-        """Plot a heat map of each token over the photograph, with its gate."""
-        notes = [HEAT_NOTE] if self.gates is None else [HEAT_NOTE, GATE_NOTE]
-        return overlays(
-            self.photo,
-            self.weights,
-            self.tokens,
-            title=title,
-            remarks=[f"gate {gate:.2f}" for gate in self.gates or ()],
-            notes=notes,
-        )
-
-
 class ImageCaptioningRun(GeneratingRun[Image, Captioned]):
     """A trained model with its tokenizer and its run file. Examples are images."""
 
@@ -71,11 +43,12 @@ class ImageCaptioningRun(GeneratingRun[Image, Captioned]):
     model: Captioner
     inputs = {"image": bytes}
     source_name = "image"
+    tables = CaptionTables
     data_hint = "give images with captions"
 
     @staticmethod
-    def build(config: ImageCaptioning, vocabulary: int) -> Captioner:
-        return build_captioner(config.model, vocabulary)
+    def build(config: ImageCaptioning, tokenizer: Tokenizer) -> Captioner:
+        return CAPTIONERS.build(config.model, tokenizer.size)
 
     def parse(self, line: str, place: str = "text 1") -> Image:
         data = self.config.data
@@ -86,18 +59,11 @@ class ImageCaptioningRun(GeneratingRun[Image, Captioned]):
         read_image(values["image"])
         return values["image"]
 
-    def read(
-        self, files: Sequence[Path | Records], options: EvaluationOptions
-    ) -> list[Captioned]:
-        data = self.config.data
-        table = data if isinstance(data, CaptionTables) else CaptionTables()
-        table = replace(table, split=None)
-        table = table.with_columns(options.columns, skip_bad=options.skip_bad)
-        check = self.config.check_image
-        return convert_files(files, table.read, check, skip_bad=table.skip_bad)
-
     def prepare(self, example: Image, name: str) -> Captioned:
         return Captioned(example, (), name)
+
+    def check(self, source: Captioned) -> Captioned:
+        return self.config.check_image(source)
 
     def encode(self, sources: Sequence[Captioned]) -> tuple[Memory, Tensor]:
         tensor = self.config.images.tensor
@@ -161,17 +127,19 @@ class ImageCaptioningRun(GeneratingRun[Image, Captioned]):
                     shares.append(0.0)
         return 100 * sum(shares) / len(shares) if shares else None
 
-    def draw_weights(
+    def plot(
         self,
         source: Captioned,
-        patches: Patches | None,
+        patches: Patches,
         tokens: tuple[str, ...],
         weights: np.ndarray,
-        gates: tuple[float, ...] | None,
-    ) -> CaptionWeights:
-        assert patches is not None
-        cells = weights.reshape(-1, patches.rows, patches.columns)
-        return CaptionWeights(patches.pixels, tokens, cells, gates)
+        remarks: tuple[str, ...],
+        title: str,
+    ) -> "Figure":
+        notes = [HEAT_NOTE, GATE_NOTE] if remarks else [HEAT_NOTE]
+        return overlays(
+            patches.pixels, weights, tokens, title=title, remarks=remarks, notes=notes
+        )
 
 
 def overlap(box: Box, side: int) -> np.ndarray:

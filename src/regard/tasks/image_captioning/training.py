@@ -3,103 +3,87 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from regard.data.images import digest_image
 from regard.data.rows import convert_sets
 from regard.data.splits import Splits
 from regard.models.captioner import Captioner
-from regard.models.catalog import build_captioner
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.base import (
-    Setup,
-    TokenBatchObjective,
-    check_beam,
-    digest_splits,
-    setup_task,
-)
+from regard.tasks.base import TOKENIZER, Setup, digest_splits, setup_task
+from regard.tasks.generating import GeneratingBatch, GeneratingObjective
 from regard.tasks.image_captioning.config import ImageCaptioning
-from regard.tasks.image_captioning.data import CaptionBatch, Captioned, collate_captions
+from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.options import EvaluationOptions
 from regard.tasks.summary import (
     DataSummary,
-    Lengths,
     describe_images,
-    describe_rows,
-    describe_tokens,
     encode_for_request,
-    measure_text_lengths,
-    measure_unknown_shares,
     sample_evenly,
-    warn_unknown,
+    summarize_texts,
 )
-from regard.tasks.tokenizers import TOKENIZER, load_or_train
 from regard.text import Tokenizer
-from regard.training.attention_losses import AttentionLoss
 from regard.training.objectives import Carried, Loss
 
 PRETRAINED = {"encoder.vit": "encoder."}
 """The pretrained part of a model, with its parameters' prefix in the trunk's run."""
 
 
-class CaptionObjective(TokenBatchObjective[Captioned, CaptionBatch]):
+class CaptionObjective(GeneratingObjective[Captioned]):
     """Maximum likelihood of each caption given its image, one token at a time."""
 
     higher_is_better = True
 
     def __init__(
         self,
+        run: ImageCaptioningRun,
         train: Sequence[Captioned],
         valid: Sequence[Captioned],
-        tokenizer: Tokenizer,
-        config: ImageCaptioning,
-        model: Captioner,
     ):
-        self.tokenizer = tokenizer
-        self.config = config
-        self.metric = config.metrics[0]
-        self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
+        encode = run.tokenizer.encode
         self.captions = [
-            (image, tokenizer.encode(config.normalize(text)))
+            (image, encode(run.config.normalize(text)))
             for image in train
             for text in image.captions
         ]
-        lengths = [
-            (config.cells, max(config.cells, len(ids) + 1)) for _, ids in self.captions
-        ]
-        super().__init__(train, valid, config.training, lengths, "captions")
+        cells = run.config.cells
+        lengths = [(cells, max(cells, len(ids) + 1)) for _, ids in self.captions]
+        super().__init__(
+            run,
+            train,
+            valid,
+            lengths,
+            "captions",
+        )
 
     def place(self, index: int) -> str:
         return self.captions[index][0].place
 
-    def batch(self, epoch: int, indices: list[int]) -> CaptionBatch:
-        examples = []
-        for index in indices:
-            image, ids = self.captions[index]
-            pixels = self.config.read_pixels(image)
-            seed = self.settings.seed
-            augmented = self.config.augmentation(pixels, seed, epoch, index)
-            examples.append((self.config.images.tensor(augmented), ids))
-        return collate_captions(examples, self.config.cells, self.tokenizer.special)
+    def batch(self, epoch: int, indices: list[int]) -> GeneratingBatch:
+        captions = [self.captions[index] for index in indices]
+        pixels = []
+        for index, (image, _) in zip(indices, captions, strict=True):
+            augmented = self.config.augmentation(
+                self.config.read_pixels(image), self.settings.seed, epoch, index
+            )
+            pixels.append(self.config.images.tensor(augmented))
+        cells = torch.full((len(indices),), self.config.cells)
+        ids = [ids for _, ids in captions]
+        return self.make_batch(torch.stack(pixels), cells, cells, ids)
 
     def loss(
         self,
         model: nn.Module,
-        batch: CaptionBatch,
+        batch: GeneratingBatch,
         update: int,
         carried: Carried | None = None,
     ) -> Loss:
         assert isinstance(model, Captioner)
         total = self.attention_loss.of(
-            model, (batch.images,), batch, self.settings, update
+            model, (batch.source,), batch, self.settings, update
         )
         return Loss(total, batch.target_tokens)
-
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, Captioner)
-        run = ImageCaptioningRun(self.config, model, self.tokenizer)
-        return run.compute_metrics(self.valid, EvaluationOptions(beam=1))
 
 
 def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setup:
@@ -112,24 +96,22 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
     texts = [
         config.normalize(text) for image in splits.train for text in image.captions
     ]
-    tokenizer = load_or_train(folder, config.tokenizer, texts)
-    model = build_captioner(config.model, tokenizer.size)
-    check_beam(config.search.beam, tokenizer.size, "vocabulary")
-    task = CaptionObjective(splits.train, splits.valid, tokenizer, config, model)
-    details = [f"a vocabulary of {tokenizer.size:,}"]
+    run = ImageCaptioningRun.create(config, folder, texts)
+    objective = CaptionObjective(run, splits.train, splits.valid)
+    details = [f"a vocabulary of {run.tokenizer.size:,}"]
     trunk = config.model.trunk
     if trunk is not None:
         weights = "stay" if trunk.frozen else "learn with the rest"
         details.append(f"images as {trunk.vit} prepares them, whose weights {weights}")
     return setup_task(
-        model,
-        task,
+        run.model,
+        objective,
         splits,
         digest_splits(splits, identify),
-        summarize(config, splits, tokenizer),
-        counts=[f"{len(task.captions):,} captions"],
+        summarize(config, splits, run.tokenizer),
+        counts=[f"{len(texts):,} captions"],
         details=details,
-        tokenizers={TOKENIZER: tokenizer},
+        tokenizers={TOKENIZER: run.tokenizer},
         pretrained={} if trunk is None else PRETRAINED,
     )
 
@@ -142,39 +124,22 @@ def identify(image: Captioned) -> str:
 def summarize(
     config: ImageCaptioning, splits: Splits[Captioned], tokenizer: Tokenizer
 ) -> DataSummary:
-    """Summarize images, and lengths and unknown characters of captions."""
-    captions: dict[str, list[str]] = {}
-    for name, images in splits.by_name.items():
-        captions[name] = [
-            config.normalize(text)
-            for image in sample_evenly(images)
-            for text in image.captions
-        ]
-    unknown = measure_unknown_shares(tokenizer, captions)
-    train = sample_evenly(splits.train)
-    first = splits.train[0]
+    """Summarize the images and their first captions."""
+    first = splits.train[0].image
     description, warnings = describe_images(
-        [image.image for image in train],
+        [image.image for image in sample_evenly(splits.train)],
         config.model.image,
         config.model.channels,
         cropped=config.images.shape == "kept",
     )
-    held_out = {name: share for name, share in unknown.items() if name != "train"}
-    ids = [*tokenizer.encode(captions["train"][0]), tokenizer.special.end]
-    return DataSummary(
+    place = str(first) if isinstance(first, Path) else splits.train[0].place
+    return summarize_texts(
+        config.data,
+        splits,
+        {"caption": (tokenizer, lambda image: config.normalize(image.captions[0]))},
         unit="images",
-        rows=describe_rows(config.data, splits),
-        lengths={
-            "captions": measure_text_lengths(tokenizer, captions["train"]),
-            "captions an image": Lengths.of([len(image.captions) for image in train]),
-        },
-        unknown=unknown,
-        unknown_unit=tokenizer.unknown_unit,
         images=description,
-        example={
-            "image": str(first.image) if isinstance(first.image, Path) else first.place,
-            "caption": describe_tokens(tokenizer, ids),
-        },
-        request={"image": encode_for_request(first.image)},
-        warnings=(*warnings, *warn_unknown(tokenizer, held_out)),
+        example={"image": place},
+        request={"image": encode_for_request(first)},
+        warnings=warnings,
     )

@@ -3,7 +3,7 @@
 import shlex
 from typing import Any
 
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask
 
 
 def command(config: Any) -> str:

@@ -1,11 +1,10 @@
 """A trained image classifier: `load(folder).predict(images)`."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,16 +16,17 @@ from regard.data.inputs import image_at
 from regard.data.records import Records
 from regard.data.rows import SkipsBadRows, convert_files
 from regard.errors import InputError
-from regard.images import Image, Pixels, read_image
+from regard.images import Image, read_image
 from regard.maps import patch_weights
 from regard.maps.lookups import AlternativeMap, Lookups, Patches, patch_labels
-from regard.models.catalog import build_image_classifier
+from regard.models.catalog import IMAGE_CLASSIFIERS
 from regard.models.pretrained import PretrainedVision
 from regard.models.vit import Vit
 from regard.pictures.overlay import overlay
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.base import input_columns
 from regard.tasks.class_prediction import (
     ClassPrediction,
     compute_class_metrics,
@@ -42,12 +42,11 @@ from regard.tasks.options import (
     Verb,
 )
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.row_examples import input_columns
 from regard.tasks.run import Run
 from regard.work import compute_batches
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 
 MOST_MARKS = 8
@@ -57,20 +56,6 @@ ROLLOUT_TITLE = (
 )
 BATCH_ROWS = 64
 """Images in one batch of inference."""
-
-
-@dataclass(frozen=True, eq=False)
-class PatchWeights:
-    """The attribution of an image's class to its patches."""
-
-    photo: Pixels
-    """The part of the photograph that the model reads, in more detail."""
-    weights: np.ndarray
-    """`(row, column)` of the first kind; they sum to 1."""
-
-    def figure(self, title: str) -> "Figure":
-        """Plot the image beside its overlay of weights."""
-        return overlay(self.photo, self.weights, title=title)
 
 
 class ImageClassificationRun(Run[Image, ClassPrediction]):
@@ -92,7 +77,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
     def __init__(
         self,
         config: ImageClassification,
-        model: Vit | PretrainedVision,
+        model: Any,
         labels: Sequence[str],
     ):
         self.config = config
@@ -107,7 +92,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
     ) -> "ImageClassificationRun":
         """Open the run in a folder, its model with initial weights."""
         labels = run.read_labels()
-        return cls(config, build_image_classifier(config.model, len(labels)), labels)
+        return cls(config, IMAGE_CLASSIFIERS.build(config.model, len(labels)), labels)
 
     def parse(self, line: str, place: str = "text 1") -> Image:
         data = self.config.data
@@ -181,8 +166,8 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
     def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:
         """Attribute the class to each patch, by rollout or by the last layer's weights."""
         kinds = options.list_kinds("rollout")
-        side = self.config.size // self.config.model.patch
         check_kinds(kinds, self.kinds)
+        side = self.config.size // self.config.model.patch
         image = self._stack([LabelledImage(example, "", "the image")])
         with record(self.model, only=self.model.self_attention) as maps:
             (probabilities,) = self.model(image).softmax(-1).tolist()
@@ -192,45 +177,37 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         heads = maps.stack_layers()[0, :, :, queries].mean(-2).double().cpu().numpy()
         heads = heads[..., -(side**2) :]
         rollout = aggregate_maps(maps, "rollout")[queries].mean(0)
-        positions = {"weights": heads[-1].mean(0), "rollout": rollout}
-        weights = {
-            kind: patch_weights(values, side, side)
-            for kind, values in positions.items()
-        }
+        shares = patch_weights(rollout, side, side)
+        weights = shares
+        if kinds[0] == "weights":
+            weights = patch_weights(heads[-1].mean(0), side, side)
         photo = self.config.images.photograph(example, self.config.size)
         prediction: ClassPrediction | TextPrediction
         if self.labels:
             prediction = ClassPrediction.of(self.labels, probabilities)
-            title = str(prediction)
         else:
             is_file = isinstance(example, str | Path)
             prediction = TextPrediction(Path(example).name if is_file else "image")
-            title = prediction.text
-        shares = weights["rollout"].reshape(1, 1, 1, -1)
+        alternatives = {}
+        if "rollout" in kinds:
+            verbs = KIND_VERBS.get("rollout")
+            values = shares.reshape(1, 1, 1, -1)
+            alternatives["rollout"] = AlternativeMap(values, ("rollout",), verbs=verbs)
         lookups = Lookups(
             heads[:, :, None],
             patch_labels(side, side),
             (prediction.text,),
-            alternatives=(
-                {
-                    "rollout": AlternativeMap(
-                        shares, ("rollout",), verbs=KIND_VERBS.get("rollout")
-                    )
-                }
-                if "rollout" in kinds
-                else {}
-            ),
+            alternatives=alternatives,
             patches=Patches(photo, side, side),
             first="rollout" if kinds[0] == "rollout" else None,
         )
-        result = PatchWeights(photo, weights[kinds[0]])
         return Attribution(
             prediction,
-            title,
+            str(prediction) if self.labels else prediction.text,
             (lookups,),
-            result,
+            weights,
             options,
-            draw=result.figure,
+            draw=lambda title: overlay(photo, weights, title=title),
             detail=ROLLOUT_TITLE,
         )
 

@@ -1,31 +1,21 @@
 """Training of image classifiers: the loss and the set-up."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.batches import Batch
-from regard.data.cache import CachedSet, LazyMap, cache_value
+from regard.data.cache import CachedSet, cache_value
 from regard.data.images import LabelledImage, digest_image
 from regard.data.rows import convert_sets
 from regard.data.splits import Splits
-from regard.models.catalog import build_image_classifier
-from regard.models.pretrained import PretrainedVision
-from regard.models.vit import Vit
+from regard.models.catalog import IMAGE_CLASSIFIERS
 from regard.shapes import Float, Int
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.base import (
-    Setup,
-    TokenBatchObjective,
-    digest,
-    digest_splits,
-    setup_task,
-)
+from regard.tasks.base import Setup, TokenBatchObjective, digest_splits, setup_task
 from regard.tasks.class_prediction import (
     compute_class_metrics,
     compute_class_weights,
@@ -46,9 +36,6 @@ from regard.tasks.summary import (
 )
 from regard.training.objectives import Carried, Loss
 
-ClassifiedImage = tuple[LabelledImage, int]
-"""An image with the index of its class."""
-
 
 @dataclass(frozen=True, repr=False)
 class ImageBatch(Batch):
@@ -58,38 +45,41 @@ class ImageBatch(Batch):
     classes: Int[Tensor, " batch"]
 
 
-class ImageClassificationObjective(TokenBatchObjective[ClassifiedImage, ImageBatch]):
+class ImageClassificationObjective(TokenBatchObjective[LabelledImage, ImageBatch]):
     """The cross-entropy of the classes."""
 
-    metric, higher_is_better, unit = "accuracy", True, "images"
+    metric, higher_is_better = "accuracy", True
 
     def __init__(
         self,
-        train: Sequence[ClassifiedImage],
-        valid: Sequence[ClassifiedImage],
+        splits: Splits[LabelledImage],
         config: ImageClassification,
+        labels: Sequence[str],
         weights: Sequence[float] = (),
     ):
         """Prepare batches; `weights` are those of the classes in the loss."""
         self.config = config
+        self.classes = index_classes(labels, splits.train)
+        self.valid_classes = index_classes(labels, splits.valid)
         self.weights = torch.tensor(weights) if weights else None
-        lengths = [(config.positions, config.positions)] * len(train)
-        super().__init__(train, valid, config.training, lengths, "images")
-
-    def place(self, index: int) -> str:
-        return self.train[index][0].place
+        lengths = [(config.positions, config.positions)] * len(splits.train)
+        super().__init__(
+            splits.train,
+            splits.valid,
+            config.training,
+            lengths,
+            "images",
+        )
 
     def batch(self, epoch: int, indices: list[int]) -> ImageBatch:
         images = []
-        classes = []
         for index in indices:
-            image, label = self.train[index]
-            pixels = self.config.read_pixels(image)
+            pixels = self.config.read_pixels(self.train[index])
             seed = self.settings.seed
             augmented = self.config.augmentation(pixels, seed, epoch, index)
             images.append(self.config.images.tensor(augmented))
-            classes.append(label)
-        return ImageBatch(torch.stack(images), torch.tensor(classes))
+        classes = torch.tensor([self.classes[index] for index in indices])
+        return ImageBatch(torch.stack(images), classes)
 
     def loss(
         self,
@@ -98,7 +88,6 @@ class ImageClassificationObjective(TokenBatchObjective[ClassifiedImage, ImageBat
         update: int,
         carried: Carried | None = None,
     ) -> Loss:
-        assert isinstance(model, Vit | PretrainedVision)
         weights = None if self.weights is None else self.weights.to(batch.pixels.device)
         total = functional.cross_entropy(
             model(batch.pixels),
@@ -110,11 +99,8 @@ class ImageClassificationObjective(TokenBatchObjective[ClassifiedImage, ImageBat
         return Loss(total, len(batch.classes))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, Vit | PretrainedVision)
         run = ImageClassificationRun(self.config, model, ())
-        images = [image for image, _ in self.valid]
-        classes = [label for _, label in self.valid]
-        return compute_class_metrics(run.classify(images), classes)
+        return compute_class_metrics(run.classify(self.valid), self.valid_classes)
 
 
 def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> Setup:
@@ -124,39 +110,31 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
         InputError: The images or the model are invalid.
     """
     splits = config.data.load()
-
+    check = config.check_image
     if isinstance(splits.train, CachedSet):
+        images = splits.train
         reading = f"read as {config.images} {config.size} {config.model.channels}"
-        data_digest = digest_on_disk(splits, reading, config.check_image, identify)
+        cache_value(images, reading, lambda: len(list(map(check, images))))
+        splits = Splits(
+            images, *(list(map(check, s)) for s in (splits.valid, splits.test))
+        )
     else:
-        splits = convert_sets(splits, config.check_image, config.data)
-        data_digest = digest_splits(splits, identify)
+        splits = convert_sets(splits, check, config.data)
     counts = count_labels(splits.train)
     labels = sort_labels(counts, config.data.train, config.training.start)
-    train, valid, _ = (
-        LazyMap(
-            range(len(images)), partial(_pair_at, images, index_classes(labels, images))
-        )
-        for images in (splits.train, splits.valid, splits.test)
-    )
+    index_classes(labels, splits.test)
     weights = compute_class_weights(config.class_weights, labels, counts)
     return setup_task(
-        build_image_classifier(config.model, len(labels)),
-        ImageClassificationObjective(train, valid, config, weights),
+        IMAGE_CLASSIFIERS.build(config.model, len(labels)),
+        ImageClassificationObjective(splits, config, labels, weights),
         splits,
-        data_digest,
+        digest_splits(splits, identify),
         summarize(config, splits),
         details=[f"{len(labels)} classes", f"{config.positions} positions an image"],
         files={LABELS: labels},
         fresh=("output.", "head."),
         simplest=describe_constant_accuracy(count_labels(splits.valid)),
     )
-
-
-def _pair_at(
-    images: Sequence[LabelledImage], classes: Sequence[int], index: int
-) -> tuple[LabelledImage, int]:
-    return images[index], classes[index]
 
 
 def identify(image: LabelledImage) -> str:
@@ -185,33 +163,3 @@ def summarize(
         request={"image": encode_for_request(first.image)},
         warnings=warnings,
     )
-
-
-def digest_on_disk(
-    splits: Splits[LabelledImage],
-    reading: str,
-    decodable: Callable[[LabelledImage], LabelledImage],
-    line: Callable[[LabelledImage], str],
-) -> str:
-    """Return the digest of images on disk, cached by how they are read.
-
-    Args:
-        splits: The sets.
-        reading: Describes how images are read.
-        decodable: Returns an image after decoding it once.
-        line: Returns the text that identifies an image.
-
-    Raises:
-        InputError: An image cannot be read.
-    """
-
-    def describe(images: Sequence[LabelledImage]) -> Iterator[str]:
-        return (line(decodable(image)) for image in images)
-
-    def digest_once(images: Sequence[LabelledImage]) -> str:
-        return cache_value(images, reading, lambda: digest(describe(images)))
-
-    valid = digest_once(splits.valid)
-    digest_once(splits.test)
-    parts = chain(describe(splits.train), map(line, splits.valid))
-    return cache_value(splits.train, f"{reading} {valid}", lambda: digest(parts))

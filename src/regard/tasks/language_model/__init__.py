@@ -1,6 +1,6 @@
 """Language models: continuations of texts."""
 
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask
 
 TASK = LazyTask(
     __name__,

@@ -1,16 +1,15 @@
 """The run file of a language model."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from regard.data.texts import RunningText
 from regard.decoding.search import Search
 from regard.models.catalog import LanguageModelConfig
 from regard.models.language_model import check_smoothing
+from regard.models.sizes import Size
 from regard.nn.decoders import Before
-from regard.tasks.task import refuse_teacher_forcing
+from regard.tasks.run import check_one_text
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 
@@ -26,32 +25,20 @@ class LanguageModelling:
     data: RunningText
     model: LanguageModelConfig
     tokenizer: TokenizerSettings | None = None
-    window: Annotated[int, Field(ge=1)] = 70
+    window: Size = 70
     """Tokens of a window; a batch has as many as fit in `training.batch_tokens`."""
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=lambda: Search(temperature=1.0))
     before: Before = "end"
     """The token before a text to continue: an end, the start, or nothing."""
-    tokens: Annotated[int, Field(ge=1)] = 100
+    tokens: Size = 100
     """The most tokens of a continuation."""
 
     def __post_init__(self) -> None:
         if self.training.batch_tokens < self.window:
             raise ValueError(
-                f"training.batch_tokens is {self.training.batch_tokens}, less than the window of {self.window} tokens; "
-                "raise it or shorten the window"
+                f"training.batch_tokens is {self.training.batch_tokens}, less than the "
+                f"window of {self.window} tokens; raise it or shorten the window"
             )
         check_smoothing(self.model.softmax, self.training.label_smoothing)
-        if self.tokenizer is None and self.model.name != "pretrained":
-            raise ValueError("tokenizer is missing; describe it")
-        if self.tokenizer is not None and self.tokenizer.dropout:
-            raise ValueError(
-                "tokenizer.dropout is for seq2seq; a language model is trained on one segmentation"
-            )
-        refuse_teacher_forcing(self.training)
-
-    @property
-    def tokenizer_settings(self) -> TokenizerSettings:
-        """The tokenizer's settings, known once training has started."""
-        assert self.tokenizer is not None
-        return self.tokenizer
+        check_one_text(self)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 import torch
@@ -146,18 +146,12 @@ def token_losses(
         ValueError: A model with a limited context or a copy mechanism has a cache.
     """
     tokens = tokens.to(next(model.parameters()).device)
-    if model.context is None:
-        return _stateful_losses(model, tokens, cache)
-    if cache is not None:
-        raise ValueError(
-            "a cache needs a model with a carried state; this one has a limited context"
-        )
-    return _window_losses(model, tokens, model.context)
-
-
-def _stateful_losses(
-    model: LanguageModel, tokens: Tensor, cache: ContinuousCache | None
-) -> Tensor:
+    if model.context is not None:
+        if cache is not None:
+            raise ValueError(
+                "a cache needs a model with a carried state; this one has a limited context"
+            )
+        return _window_losses(model, tokens, model.context)
     state = model.begin(1)
     past = None
     chunks = [model.zeros(0)]
@@ -178,10 +172,9 @@ def _stateful_losses(
 
 def _window_losses(model: LanguageModel, tokens: Tensor, context: int) -> Tensor:
     count = len(tokens) - 1
-    step = max(1, context // 2)
-    losses = model.zeros(count)
     if not count:
-        return losses
+        return model.zeros(0)
+    step = max(1, context // 2)
     ends = [*range(context, count, step), count]
     batches = [ends[:1]]
     for first in range(1, len(ends), BATCH_ROWS):
@@ -190,22 +183,14 @@ def _window_losses(model: LanguageModel, tokens: Tensor, context: int) -> Tensor
     def compute(ends: list[int]) -> Tensor:
         """Return the losses at the end of the windows that end there."""
         size = step if ends[0] > context else ends[0]
-        windows = []
-        for end in ends:
-            start = max(0, end - context)
-            windows.append(tokens[start : end + 1])
-        rows = torch.stack(windows)
+        rows = torch.stack([tokens[max(0, end - context) : end + 1] for end in ends])
         features, _ = model.run(rows[:, :-1], model.begin(len(rows)))
         _, losses = model.output.loss(features[:, -size:], rows[:, -size:])
         return losses.cpu()
 
-    done = 0
-    for batch, rows in zip(batches, compute_batches(compute, batches), strict=True):
-        for end, row in zip(batch, rows, strict=True):
-            new = end - done
-            losses[done:end] = row[-new:]
-            done = end
-    return losses
+    rows = chain.from_iterable(compute_batches(compute, batches))
+    sizes = np.diff(ends, prepend=0).tolist()
+    return torch.cat([row[-size:] for row, size in zip(rows, sizes, strict=True)])
 
 
 def measure_texts(

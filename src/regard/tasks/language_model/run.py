@@ -1,9 +1,9 @@
 """A trained language model: `load(folder).predict(prompts)`."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from regard.attention.memory import Memory
 from regard.attribution.aggregation import text_kinds
 from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
-from regard.data.records import Records
 from regard.data.tokens import side
 from regard.decoding.beam import missing
 from regard.decoding.constraints import (
@@ -29,7 +28,6 @@ from regard.decoding.streaming import (
     check_prefixes,
 )
 from regard.errors import InputError, quote
-from regard.maps.heads import Side
 from regard.maps.lookups import select_rows
 from regard.models.catalog import build_language_model
 from regard.models.language_model import LanguageModel
@@ -102,20 +100,15 @@ class LanguageModelRun(TextRun[GeneratedText]):
             "end": self.tokenizer.special.end,
         }
 
-    def check_size(self, example: str, options: AttributionOptions, most: int) -> None:
+    def check_size(
+        self, example: str, options: AttributionOptions, largest: int
+    ) -> None:
         target = self._encode_target(options) or ()
         size = 1 + len(self.tokenizer.encode(example)) + len(target)
-        if size > most:
-            raise InputError(f"the text has {size} tokens; a page shows at most {most}")
-
-    def read(
-        self, files: Sequence[Path | Records], options: EvaluationOptions
-    ) -> list[str]:
-        if len(files) > 1:
+        if size > largest:
             raise InputError(
-                f"{len(files)} files given; expected one text for a language model"
+                f"the text has {size} tokens; a page shows at most {largest}"
             )
-        return super().read(files, options)
 
     def compute_metrics(
         self, examples: Sequence[str], options: EvaluationOptions
@@ -138,10 +131,10 @@ class LanguageModelRun(TextRun[GeneratedText]):
         """
         if not prompts:
             return []
+        tokenizer = self.tokenizer
         search = options.search(self.config.search)
         inputs = self._prepare(prompts, options, options.count_hypotheses(search))
-        encode = self.tokenizer.encode
-        end = self.tokenizer.special.end
+        phrases = [(phrase, tokenizer.encode(phrase)) for phrase in options.phrases]
         predictions = []
         for prompt, forced, hypotheses in zip(
             prompts, inputs[-1].prompts, search(*inputs), strict=True
@@ -149,16 +142,14 @@ class LanguageModelRun(TextRun[GeneratedText]):
             texts = []
             for hypothesis in hypotheses:
                 tokens = hypothesis.tokens[forced:]
-                ids = (*tokens, end) if hypothesis.finished else tuple(tokens)
+                ids = (*tokens, *[tokenizer.special.end] * hypothesis.finished)
                 text = GeneratedText(
-                    text_behind(prompt, tokens, self.tokenizer),
+                    text_behind(prompt, tokens, tokenizer),
                     hypothesis.score,
                     hypothesis.finished,
-                    tuple(self.tokenizer.pieces(ids)),
+                    tuple(tokenizer.pieces(ids)),
                     missing=tuple(
-                        phrase
-                        for phrase in options.phrases
-                        if missing(tokens, encode(phrase))
+                        name for name, row in phrases if missing(tokens, row)
                     ),
                     prompt=prompt,
                     ids=ids,
@@ -184,17 +175,22 @@ class LanguageModelRun(TextRun[GeneratedText]):
             StreamSource(tokenizer.pieces(self._ids(text)), None, len(prefix), growth)
             for text in prompts
         ]
-        attention = self.model.self_attention
-        steps = StepOptions(self.model, attention, options.candidates, active)
+        model = self.model
+        steps = StepOptions(model, model.self_attention, options.candidates, active)
         read = inputs[0].prompts.shape[1]
         for step in search.stream(*inputs, steps):
             forced = inputs[-1].prompts[step.row]
             if len(step.tokens) <= forced:
                 continue
             text = text_behind(prompts[step.row], step.tokens[forced:], tokenizer)
-            weights = align_keys(step.attention, read + len(step.tokens) - 1)
-            event = replace(step, attention=weights)
-            yield StreamEvent.of(event, sources[step.row], text, tokenizer.pieces)
+            if step.attention is not None:
+                # without a copying model's entry for its vocabulary; a tape lacks the
+                # last token
+                count = read + len(step.tokens) - 1
+                lacking = max(0, count - step.attention.shape[-1])
+                weights = np.pad(step.attention, ((0, 0), (0, 0), (0, lacking)))
+                step = replace(step, attention=weights[..., -count:])
+            yield StreamEvent.of(step, sources[step.row], text, tokenizer.pieces)
 
     def _prepare(
         self,
@@ -209,19 +205,10 @@ class LanguageModelRun(TextRun[GeneratedText]):
             InputError: A prompt does not fit the model, or a phrase is empty.
         """
         check_phrases(options.phrases)
-        tokens = options.tokens or self.config.tokens
         ids = [self._ids(prompt) for prompt in prompts]
-        ends = [len(row) + tokens for row in ids]
         read = min(map(len, ids))
-        context = self.model.context
-        for prompt, row in zip(prompts, ids, strict=True):
-            if context is not None and len(row) > context:
-                raise InputError(
-                    f"the prompt {quote(prompt)} has {len(row)} tokens and leaves no room "
-                    f"for another, for the model takes {context}; shorten it"
-                )
-        if context is not None:
-            ends = [min(end, context + 1) for end in ends]
+        tokens = options.tokens or self.config.tokens
+        ends = [min(len(row) + tokens, self._context + 1) for row in ids]
         rows = [row[:read] for row in ids]
         forced = [row[read:] for row in ids]
         empty = torch.zeros(len(ids), 0, 1, device=self.device)
@@ -247,18 +234,19 @@ class LanguageModelRun(TextRun[GeneratedText]):
         vocabulary precedes it. A forced continuation has a row for each of its tokens
         only.
         """
+        tokenizer = self.tokenizer
         target = self._encode_target(options)
-        ids, labels = self._label(example, target)
+        ids = self._ids(example, (target or ())[:-1])
+        labels = side(tokenizer, ids, texts=[example] if example else [])
         if target is None:
-            target_or_next = [int(self._logits(ids)[-1].argmax())]
-            name = self.tokenizer.pieces(target_or_next)[0]
-            prediction = TextPrediction(name)
+            following = int(self._logits(ids)[-1].argmax())
+            text = tokenizer.pieces([following])[0]
         else:
-            target_or_next = target
-            prediction = TextPrediction(text_behind(example, target, self.tokenizer))
+            following = target[-1]
+            text = text_behind(example, target, tokenizer)
 
         def explain() -> Explanation:
-            targets = [*ids[1:], target_or_next[-1]]
+            targets = [*ids[1:], following]
             return labels.pieces, lambda: select_log_probabilities(
                 self._logits(ids), targets
             )
@@ -273,22 +261,24 @@ class LanguageModelRun(TextRun[GeneratedText]):
         )
         if target is not None:
             rows = slice(len(ids) - len(target), None)
-            names = side(self.tokenizer, target)
+            names = side(tokenizer, target)
             lookups = select_rows(lookups, rows, names.pieces, names.words)
             chosen = weights.weights[rows]
             weights = replace(weights, weights=chosen, target=names.pieces)
+        prediction = TextPrediction(text)
         return Attribution(
             prediction, example, (lookups,), weights, options, has_heads=True
         )
 
     def _encode_target(self, options: AttributionOptions) -> list[int] | None:
         """Return the tokens of a forced continuation. Raises InputError for none."""
-        if options.target_tokens is None and options.target is None:
-            return None
-        tokens = list(options.target_tokens or ())
-        if options.target is not None:
-            end = [self.tokenizer.special.end] if options.finished else []
+        if options.target_tokens is not None:
+            tokens = list(options.target_tokens)
+        elif options.target is not None:
+            end = [self.tokenizer.special.end] * options.finished
             tokens = [*self.tokenizer.encode(options.target), *end]
+        else:
+            return None
         if not tokens:
             raise InputError(
                 "the target is empty and not finished, so there is nothing to attribute; "
@@ -296,36 +286,37 @@ class LanguageModelRun(TextRun[GeneratedText]):
             )
         return tokens
 
-    def _label(
-        self, example: str, target: Sequence[int] | None
-    ) -> tuple[list[int], Side]:
-        """Return the tokens that predict the next one, or a forced continuation.
-
-        Raises:
-            InputError: They are more than the model reads.
-        """
-        ids = [*self._ids(example), *(target or ())[:-1]]
-        context = self.model.context
-        if context is not None and len(ids) > context:
-            raise InputError(
-                f"the prompt {quote(example)}, with its continuation if there is one, has "
-                f"{len(ids)} tokens, but the model reads {context} at once; shorten it"
-            )
-        return ids, side(self.tokenizer, ids, texts=[example] if example else [])
-
     def _logits(self, ids: Sequence[int]) -> Float[Tensor, "position vocabulary"]:
         """Return the logits of the token after each token of a text."""
         inputs = torch.tensor([ids], device=self.device)
         return self.model(inputs, self.model.begin(1))[0][0]
 
-    def _ids(self, text: str) -> list[int]:
-        """Encode a text with the token before it; an empty text always has one."""
-        ids = self.tokenizer.encode(text)
+    @property
+    def _context(self) -> int:
+        """The most tokens that the model reads."""
+        return self.model.context or sys.maxsize
+
+    def _ids(self, text: str, target: Sequence[int] = ()) -> list[int]:
+        """Encode a text with the token before it and a target behind it.
+
+        An empty text always has a token before it.
+
+        Raises:
+            InputError: They are more than the model reads.
+        """
+        ids = [*self.tokenizer.encode(text)]
         special = self.tokenizer.special
-        if self.config.before == "nothing" and ids:
-            return ids
-        first = special.start if self.config.before == "start" else special.end
-        return [first, *ids]
+        if self.config.before != "nothing" or not ids:
+            ids.insert(
+                0, special.start if self.config.before == "start" else special.end
+            )
+        ids += target
+        if len(ids) > self._context:
+            raise InputError(
+                f"the prompt {quote(text)}, with its continuation if there is one, has "
+                f"{len(ids)} tokens, but the model reads {self._context} at once; shorten it"
+            )
+        return ids
 
 
 def text_behind(prompt: str, tokens: Sequence[int], tokenizer: Tokenizer) -> str:
@@ -336,15 +327,3 @@ def text_behind(prompt: str, tokens: Sequence[int], tokenizer: Tokenizer) -> str
     if text.startswith(beginning):
         return text.removeprefix(beginning)
     return tokenizer.decode(tokens)
-
-
-def align_keys(weights: np.ndarray | None, count: int) -> np.ndarray | None:
-    """Return weights `(layer, head, key)` on `count` tokens.
-
-    The entry of a copying model for its vocabulary is left out, and a tape, which lacks
-    the last token, is padded.
-    """
-    if weights is None:
-        return None
-    padding = max(0, count - weights.shape[-1])
-    return np.pad(weights, ((0, 0), (0, 0), (0, padding)))[..., -count:]

@@ -7,9 +7,10 @@ positions. The first token is input only.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.data import order
 from regard.data.batches import Batch, batch_rows
@@ -18,7 +19,14 @@ from regard.models.catalog import build_language_model
 from regard.models.language_model import LanguageModel
 from regard.shapes import Int
 from regard.storage.run_folder import RunDirectory
-from regard.tasks.base import Setup, check_beam, digest_splits, setup_task
+from regard.tasks.base import (
+    TOKENIZER,
+    Setup,
+    check_beam,
+    digest_splits,
+    load_or_train,
+    setup_task,
+)
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.likelihood import (
     TokenStream,
@@ -27,7 +35,6 @@ from regard.tasks.language_model.likelihood import (
     token_stream,
 )
 from regard.tasks.summary import summarize_text
-from regard.tasks.tokenizers import TOKENIZER, load_or_train
 from regard.text import Tokenizer
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
@@ -45,28 +52,23 @@ class WindowBatch(Batch):
 
 @dataclass(frozen=True)
 class Windows:
-    """Batches of `rows` windows, `size` tokens long, of a text of tokens."""
+    """Windows, `size` tokens long, of a text of tokens, of which a batch has `rows`."""
 
     tokens: TokenStream | Tensor
     size: int
     rows: int
     seed: int
+    processes: int = 1
 
-    def __post_init__(self) -> None:
-        needed = self.rows * self.size + 1
-        count = len(self.tokens)
-        if count < needed:
-            raise InputError(
-                f"training text: shorter than one batch: needed {needed} tokens "
-                f"({self.rows} x {self.size} and one), found {count}; add text, or lower "
-                "training.batch_tokens or window"
-            )
+    def divide(self, epoch: int) -> tuple[int, int]:
+        """Sample where an epoch's first window starts; return it and the tokens left.
 
-    def sample_start(self, epoch: int, rows: int) -> int:
-        """Sample where an epoch's first window starts, which leaves `rows` windows."""
-        spare = max(0, len(self.tokens) - 1 - rows * self.size)
-        random = Random(f"{self.seed}/{epoch}")
-        return random.randrange(min(self.size, spare + 1))
+        They are enough for a window in each row of all processes.
+        """
+        count = len(self.tokens) - 1
+        spare = max(0, count - self.rows * self.processes * self.size)
+        first = Random(f"{self.seed}/{epoch}").randrange(min(self.size, spare + 1))
+        return first, count - first
 
     def cut(self, starts: Sequence[int], length: int, *, fresh: bool) -> WindowBatch:
         """Return windows of `length` tokens that begin at `starts`."""
@@ -79,17 +81,16 @@ class Shuffled(Windows):
     """Windows in random order, each independent."""
 
     def batches(self, epoch: int) -> order.Order:
-        first = self.sample_start(epoch, self.rows)
-        count = (len(self.tokens) - 1 - first) // self.size
-        return order.Shuffled(count, self.rows, f"{self.seed}/{epoch}")
+        _, count = self.divide(epoch)
+        name = f"{self.seed}/{epoch}"
+        return order.Shuffled(count // self.size, self.rows, name)
 
-    def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
-        first = self.sample_start(epoch, self.rows)
-        starts = [first + example * self.size for example in examples]
+    def batch(self, epoch: int, indices: Sequence[int]) -> WindowBatch:
+        first, _ = self.divide(epoch)
+        starts = [first + index * self.size for index in indices]
         return self.cut(starts, self.size, fresh=True)
 
 
-@dataclass(frozen=True)
 class Consecutive(Windows):
     """The text in as many parts as all `processes` have rows, each read in order.
 
@@ -97,24 +98,17 @@ class Consecutive(Windows):
     may be shorter.
     """
 
-    processes: int = 1
-
-    def divide(self, epoch: int) -> tuple[int, int]:
-        """Return the start of an epoch's first part, and the length of each part."""
-        parts = self.rows * self.processes
-        first = self.sample_start(epoch, parts)
-        return first, (len(self.tokens) - 1 - first) // parts
-
     def batches(self, epoch: int) -> order.Order:
-        _, length = self.divide(epoch)
-        count = -(-length // self.size) * self.processes
-        return order.Consecutive(count, self.rows)
+        _, count = self.divide(epoch)
+        length = count // (self.rows * self.processes)
+        return order.Consecutive(-(-length // self.size) * self.processes, self.rows)
 
-    def batch(self, epoch: int, examples: Sequence[int]) -> WindowBatch:
-        first, length = self.divide(epoch)
+    def batch(self, epoch: int, indices: Sequence[int]) -> WindowBatch:
+        first, count = self.divide(epoch)
         parts = self.rows * self.processes
-        done = examples[0] // parts * self.size
-        starts = [first + example % parts * length + done for example in examples]
+        length = count // parts
+        done = indices[0] // parts * self.size
+        starts = [first + index % parts * length + done for index in indices]
         return self.cut(starts, min(self.size, length - done), fresh=not done)
 
 
@@ -131,21 +125,15 @@ class LanguageModelObjective:
         tokenizer: Tokenizer,
         settings: Training,
     ):
-        self.windows = windows
+        self.batches = windows.batches
+        self.batch = windows.batch
         self.valid = valid
         self.tokenizer = tokenizer
         self.settings = settings
 
-    def batches(self, epoch: int) -> Sequence[list[int]]:
-        return self.windows.batches(epoch)
-
-    def batch(self, epoch: int, indices: list[int]) -> WindowBatch:
-        return self.windows.batch(epoch, indices)
-
     def loss(
-        self, model: nn.Module, batch: WindowBatch, update: int, carried: Carried | None
+        self, model: Any, batch: WindowBatch, update: int, carried: Carried | None
     ) -> Loss:
-        assert isinstance(model, LanguageModel)
         state = model.begin(len(batch.inputs))
         if carried is not None and not batch.fresh:
             state = type(state)(**carried)
@@ -153,11 +141,10 @@ class LanguageModelObjective:
         smoothing = self.settings.label_smoothing
         total, _ = model.output.loss(features, batch.expected, smoothing)
         after = model.detach_state(state)
-        tensors = None if after is None else after.tensors()
+        tensors = None if after is None else after.parts()
         return Loss(total, batch.expected.numel(), tensors)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, LanguageModel)
+    def validate(self, model: Any) -> dict[str, float]:
         return measure_texts(model, self.tokenizer, self.valid)
 
 
@@ -179,12 +166,23 @@ def make_windows(
             f"window is {window} and the model's context {model.context}; make them equal, "
             "so that all of its positions are trained and no others are used"
         )
-    reason = f"the training text of {len(tokens):,} tokens is shorter than one batch"
     parts = (len(tokens) - 1) // window
+    if not parts:
+        raise InputError(
+            f"training text: shorter than one batch: needed {window + 1} tokens, found "
+            f"{len(tokens)}; add text or lower window"
+        )
+    reason = f"the training text of {len(tokens):,} tokens is shorter than one batch"
     rows = batch_rows(parts, window, settings.batch_tokens, reason)
     if model.detach_state(model.begin(1)) is None:
         return Shuffled(tokens, window, rows, settings.seed)
-    return Consecutive(tokens, window, rows, settings.seed, processes)
+    return Consecutive(
+        tokens,
+        window,
+        rows,
+        settings.seed,
+        processes,
+    )
 
 
 def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Setup:
@@ -195,11 +193,18 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
     """
     splits = config.data.load()
     settings = config.training
-    tokenizer = load_or_train(folder, config.tokenizer_settings, splits.train)
+    assert config.tokenizer is not None
+    tokenizer = load_or_train(folder, config.tokenizer, splits.train)
     check_beam(config.search.beam, tokenizer.size, "vocabulary")
     model = build_language_model(config.model, tokenizer.size, tokenizer.special)
     tokens = token_stream(tokenizer, splits.train)
-    windows = make_windows(tokens, model, settings, config.window, processes)
+    windows = make_windows(
+        tokens,
+        model,
+        settings,
+        config.window,
+        processes,
+    )
     return setup_task(
         model,
         LanguageModelObjective(windows, splits.valid, tokenizer, settings),

@@ -1,6 +1,6 @@
 """Masked language models: they fill the blanks of texts, and embed words and texts."""
 
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask
 
 TASK = LazyTask(
     __name__,

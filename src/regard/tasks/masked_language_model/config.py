@@ -21,13 +21,14 @@ from regard.data.batches import (
     token_batches,
 )
 from regard.data.data_files import DataFiles
-from regard.data.texts import check_tail, lines_of
+from regard.data.splits import Tail
+from regard.data.texts import lines_of
 from regard.errors import InputError
 from regard.models.catalog import MaskedModelConfig
 from regard.shapes import Int
-from regard.tasks.task import refuse_teacher_forcing
+from regard.tasks.run import check_one_text
 from regard.text import TokenizerSettings
-from regard.text.special import MASKED, SpecialTokens
+from regard.text.kinds import MASKED, SpecialTokens
 from regard.training.settings import Training
 
 Document = tuple[str, ...]
@@ -54,27 +55,25 @@ class Documents(DataFiles[Document]):
     """What separates documents: blank lines, or WikiText's ` = Heading = `."""
     text: str | int | None = None
     """The column of a table, each value of which is a document or several."""
+    held_out: Tail = 0.1
 
     recognised: ClassVar[tuple[Kind, ...]] = ("file",)
 
     expected = "a text file, as --set data.train=FILE"
 
-    def __post_init__(self) -> None:
-        check_tail(self.held_out, "documents")
-
     def choose_valid(
         self, train: Sequence[Document]
     ) -> tuple[Sequence[Document], Sequence[Document]]:
         """Hold out the last documents, or the last lines of a single one."""
-        parts: Any = train if len(train) > 1 else train[0]
+        parts = train if len(train) > 1 else train[0]
         count = len(parts) - max(1, round(self.held_out * len(parts)))
         if count < 1:
             raise InputError(
                 f"{self.train}: one line is too few to hold some out; give data.valid"
             )
-        if len(train) > 1:
-            return list(parts[:count]), list(parts[count:])
-        return [parts[:count]], [parts[count:]]
+        first: Any = parts[:count]
+        last: Any = parts[count:]
+        return (first, last) if len(train) > 1 else ([first], [last])
 
     def examples(self, path: str) -> Iterator[Document]:
         """Yield the documents of a file. Raises InputError as `load` does."""
@@ -177,12 +176,9 @@ class MaskedTexts:
         spans = [packing(sentences, room) for sentences in documents]
         self.spans = list(filter(None, spans))
         if len(self.spans) < 1 + paired:
-            needed = (
-                "two documents, to pair one with another" if paired else "a document"
-            )
             raise InputError(
                 f"training text: has {len(self.spans)} documents with text in them; "
-                f"expected {needed}"
+                f"expected {1 + paired} or more"
             )
         self.masking = masking
         self.special = special
@@ -204,78 +200,62 @@ class MaskedTexts:
         """Return A, B if there are pairs, and whether B follows A."""
         document, index = self.starts[example]
         spans = self.spans[document]
-        first = spans[index]
         if not self.paired:
-            return first, None, 1
+            return spans[index], None, 1
         random = Random(f"{self.seed}/{epoch}/{example}/pair")
-        following = index + 1
-        if following < len(spans) and random.random() < 0.5:
-            return first, spans[following], 1
-        other = random.randrange(len(self.spans) - 1)
-        if other >= document:
-            other += 1
-        second = random.choice(self.spans[other])
-        return first, second, 0
+        if index + 1 < len(spans) and random.random() < 0.5:
+            return spans[index], spans[index + 1], 1
+        number = random.randrange(len(self.spans) - 1)
+        if number >= document:
+            number += 1
+        return spans[index], random.choice(self.spans[number]), 0
 
     def batches(self, tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
         """Return an epoch's batches of at most `tokens` tokens, as lists of indices."""
-        lengths = [self.length(epoch, example) for example in range(len(self))]
-        return token_batches(
-            [(length, length) for length in lengths], tokens, seed, epoch
-        )
-
-    def length(self, epoch: int, example: int) -> int:
-        """Return the length of the text, special tokens included."""
-        first, second, _ = self.pair(epoch, example)
-        return len(first) + 2 + (0 if second is None else len(second) + 1)
+        lengths = []
+        for example in range(len(self)):
+            first, second, _ = self.pair(epoch, example)
+            ids, _ = bert_input(self.special, first, second)
+            lengths.append((len(ids), len(ids)))
+        return token_batches(lengths, tokens, seed, epoch)
 
     def batch(self, epoch: int, examples: Sequence[int]) -> MaskedBatch:
         """Return a batch of the texts with these indices, masked."""
+        assert self.special.mask is not None
         texts = []
         segments = []
         follows = []
         expected = []
-        positions: list[tuple[int, int]] = []
+        places: list[tuple[int, int]] = []
         for row, example in enumerate(examples):
             first, second, follow = self.pair(epoch, example)
             ids, parts = bert_input(self.special, first, second)
             random = Random(f"{self.seed}/{epoch}/{example}/blanks")
-            chosen = self._choose(ids, random)
-            positions += [(row, position) for position in chosen]
-            expected += [ids[position] for position in chosen]
-            texts.append(self._mask(ids, chosen, random))
+            ends = self.special.start, self.special.end
+            positions = [index for index, token in enumerate(ids) if token not in ends]
+            count = max(1, round(self.masking.share * len(positions)))
+            random.shuffle(positions)
+            for position in sorted(positions[:count]):
+                places.append((row, position))
+                expected.append(ids[position])
+                sample = random.random()
+                if sample < HIDDEN:
+                    ids[position] = self.special.mask
+                elif sample < HIDDEN + REPLACED:
+                    ids[position] = random.choice(self.ordinary)
+            texts.append(ids)
             segments.append(parts)
             follows.append(follow)
         tokens, lengths = pad_rows(texts)
-        places = [row * tokens.shape[1] + position for row, position in positions]
+        width = tokens.shape[1]
         return MaskedBatch(
             tokens,
             lengths,
             pad_rows(segments)[0],
-            torch.tensor(places, dtype=torch.int64),
-            torch.tensor(expected, dtype=torch.int64),
+            torch.tensor([row * width + position for row, position in places]),
+            torch.tensor(expected),
             torch.tensor(follows) if self.paired else None,
         )
-
-    def _choose(self, ids: Ids, random: Random) -> list[int]:
-        """Choose the positions to predict, at least one."""
-        ends = self.special.start, self.special.end
-        positions = [index for index, token in enumerate(ids) if token not in ends]
-        count = max(1, round(self.masking.share * len(positions)))
-        random.shuffle(positions)
-        return sorted(positions[:count])
-
-    def _mask(self, ids: Ids, chosen: Sequence[int], random: Random) -> Ids:
-        """Replace tokens by masks and random tokens."""
-        assert self.special.mask is not None
-        masked = list(ids)
-        for position in chosen:
-            sample = random.random()
-            if sample < HIDDEN:
-                masked[position] = self.special.mask
-            elif sample < HIDDEN + REPLACED:
-                masked[position] = self.ordinary[random.randrange(len(self.ordinary))]
-        return masked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,10 +280,4 @@ class MaskedLanguageModelling:
                 f"training.batch_tokens is {training.batch_tokens}, less than one text of "
                 f"model.context {self.model.context}; raise it or shorten the context"
             )
-        if self.tokenizer is None and self.model.name != "pretrained":
-            raise ValueError("tokenizer is missing; describe it")
-        if self.tokenizer is not None and self.tokenizer.dropout:
-            raise ValueError(
-                "tokenizer.dropout is for seq2seq; blanks are in texts of one segmentation"
-            )
-        refuse_teacher_forcing(self.training)
+        check_one_text(self)

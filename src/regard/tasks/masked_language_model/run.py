@@ -1,6 +1,6 @@
 """A trained masked language model: `load(folder).predict(texts)`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,16 +21,16 @@ from regard.models.pretrained import PretrainedMaskedLM
 from regard.nonfinite import check_output
 from regard.shapes import Float
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import Explanation, TextRun, attribute_tokens
+from regard.tasks.base import Explanation, TextRun, attribute_tokens, check_mask
 from regard.tasks.masked_language_model.config import (
     Document,
+    MaskedBatch,
     MaskedLanguageModelling,
     MaskedTexts,
 )
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, TextPrediction, flat
 from regard.tasks.run import refuse_one
-from regard.tasks.tokenizers import check_mask
 from regard.text import Tokenizer
 from regard.work import checkpoint, compute_batches
 
@@ -116,11 +116,16 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
             InputError: The model was published without predictions.
         """
         self._require_predictions()
-        paired = self.config.model.next_sentence and len(examples) > 1
+        config = self.config
+        paired = config.model.next_sentence and len(examples) > 1
         texts = mask_documents(
-            examples, self.tokenizer, self.config, paired=paired, seed=SEED
+            examples,
+            self.tokenizer,
+            config,
+            SEED,
+            paired=paired,
         )
-        return measure_masked(self.model, texts, self.config.training.batch_tokens)
+        return measure_masked(self.model, texts, config.training.batch_tokens)
 
     def _predict(
         self, texts: Sequence[str], options: PredictOptions
@@ -154,6 +159,27 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
             )
         return [self._fill(text, best, blank) for text in texts]
 
+    def _fill(self, text: str, best: int, blank: str) -> list[list[FilledBlank]]:
+        ids, positions = self._encode_blanks(text, blank)
+        if not positions:
+            raise InputError(f"{quote(text)} has no blank; write {blank} where one is")
+        probabilities = self._probabilities(ids, positions)
+        for position, row in zip(positions, probabilities, strict=True):
+            ids[position] = int(row.argmax())
+        blanks = []
+        for position, row in zip(positions, probabilities, strict=True):
+            checkpoint()
+            ways = []
+            for probability, token in zip(
+                *map(Tensor.tolist, row.topk(best)), strict=True
+            ):
+                filled = [*ids[1:position], token, *ids[position + 1 : -1]]
+                (piece,) = self.tokenizer.pieces([token])
+                decoded = self.tokenizer.decode(filled)
+                ways.append(FilledBlank(decoded, piece, probability))
+            blanks.append(ways)
+        return blanks
+
     @torch.no_grad()
     def embed(
         self, texts: Sequence[str], *, pool: Pool = "mean"
@@ -165,24 +191,20 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
             InputError: A text is too long.
         """
         refuse_one(texts, "texts")
-        ids = [self._with_special(text, self.tokenizer.encode(text)) for text in texts]
+        rows = [self._with_special(text, self.tokenizer.encode(text)) for text in texts]
         model = self.model
         read = model.states if isinstance(model, PretrainedMaskedLM) else model
         vectors = []
-        for first in range(0, len(ids), BATCH_ROWS):
+        for first in range(0, len(rows), BATCH_ROWS):
             checkpoint()
-            rows = ids[first : first + BATCH_ROWS]
-            tokens, lengths = pad_rows(rows)
-            with check_output(model):
-                batch = read(tokens.to(self.device), lengths.to(self.device)).cpu()
-            for row, states in zip(rows, batch, strict=True):
-                states = states[: len(row)] if pool == "mean" else states[:1]
-                vectors.append(states.mean(0))
-        return (
-            torch.stack(vectors)
-            if vectors
-            else torch.zeros(0, getattr(self.config.model, "width", 0))
-        )
+            batch = rows[first : first + BATCH_ROWS]
+            states = self._read(batch, read).cpu()
+            for row, vector in zip(batch, states, strict=True):
+                size = len(row) if pool == "mean" else 1
+                vectors.append(vector[:size].mean(0))
+        if not vectors:
+            return torch.zeros(0, getattr(self.config.model, "width", 0))
+        return torch.stack(vectors)
 
     @torch.no_grad()
     def layers(self, text: str) -> tuple[list[str], Float[Tensor, "layer token width"]]:
@@ -196,14 +218,10 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
         if isinstance(self.model, PretrainedMaskedLM):
             raise InputError("a pretrained model has no states of every layer here")
         ids = self.tokenizer.encode(text)
-        row = self._with_special(text, ids)
-        rows = torch.tensor([row], device=self.device)
-        lengths = torch.tensor([len(row)], device=self.device)
-        with check_output(self.model):
-            layers = list(self.model.encoder.run_layers(rows, lengths))
-            states = torch.cat(layers)
-        inner = states[:, 1:-1]
-        return self.tokenizer.pieces(ids), inner.cpu()
+        layers = self._read(
+            [self._with_special(text, ids)], self.model.encoder.run_layers
+        )
+        return self.tokenizer.pieces(ids), torch.cat(list(layers))[:, 1:-1].cpu()
 
     @torch.no_grad()
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
@@ -211,19 +229,22 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
 
         A gradient is of the log-probability of each token that fills a blank.
         """
-        text = example
-        if BLANK in text and self.model.predictions is not None:
-            text = self._fill(example, 1, BLANK)[0][0].text
         ids, positions = self._encode_blanks(example, BLANK)
+        text = example
+        tokens: list[int] = []
+        if positions and self.model.predictions is not None:
+            tokens = self._probabilities(ids, positions).argmax(-1).tolist()
+            filled = torch.tensor(ids)
+            filled[positions] = torch.tensor(tokens)
+            text = self.tokenizer.decode(filled[1:-1].tolist())
 
         def explain() -> Explanation:
             self._require_predictions()
-            if not positions:
+            if not tokens:
                 raise InputError(
                     f"{quote(example)} has no blank, and a gradient is of the token that "
                     f"fills one; write {BLANK} there"
                 )
-            tokens = self._probabilities(ids, positions).argmax(-1).tolist()
             return self.tokenizer.pieces(tokens), lambda: select_log_probabilities(
                 self._logits(ids, positions), tokens
             )
@@ -232,7 +253,7 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
         texts = [*(part.rstrip() for part in parts), last]
         labels = side(self.tokenizer, ids, texts=texts)
         lookups, weights = attribute_tokens(
-            self.model, labels, lambda: self._states([ids]), explain, options
+            self.model, labels, lambda: self._read([ids], self.model), explain, options
         )
         return Attribution(
             TextPrediction(text), example, (lookups,), weights, options, has_heads=True
@@ -243,7 +264,7 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
     ) -> Float[Tensor, "place vocabulary"]:
         """Return the logits at some positions of a text with special tokens."""
         assert self.model.predictions is not None
-        return self.model.predictions(self._states([ids])[0, positions])
+        return self.model.predictions(self._read([ids], self.model)[0, positions])
 
     def _probabilities(
         self, ids: Sequence[int], positions: Sequence[int]
@@ -255,34 +276,13 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
         probabilities[:, [*special.all, *range(size - special.unused, size)]] = 0.0
         return probabilities
 
-    def _fill(self, text: str, best: int, blank: str) -> list[list[FilledBlank]]:
-        ids, positions = self._encode_blanks(text, blank)
-        if not positions:
-            raise InputError(f"{quote(text)} has no blank; write {blank} where one is")
-        probabilities = self._probabilities(ids, positions)
-        likeliest = probabilities.argmax(-1).tolist()
-        for position, token in zip(positions, likeliest, strict=True):
-            ids[position] = token
-        blanks = []
-        for position, row in zip(positions, probabilities, strict=True):
-            checkpoint()
-            ways = []
-            values, tokens = row.topk(best)
-            for probability, token in zip(
-                values.tolist(), tokens.tolist(), strict=True
-            ):
-                filled = [*ids[1:position], token, *ids[position + 1 : -1]]
-                piece = self.tokenizer.pieces([token])[0]
-                decoded = self.tokenizer.decode(filled)
-                ways.append(FilledBlank(decoded, piece, probability))
-            blanks.append(ways)
-        return blanks
-
-    def _states(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Return the last states of texts, `(text, position, width)`."""
+    def _read(
+        self, rows: Sequence[Sequence[int]], read: Callable[[Tensor, Tensor], Any]
+    ) -> Any:
+        """Return what a part of the model makes of texts with special tokens."""
         tokens, lengths = pad_rows(rows)
         with check_output(self.model):
-            return self.model(tokens.to(self.device), lengths.to(self.device))
+            return read(tokens.to(self.device), lengths.to(self.device))
 
     def _encode_blanks(self, text: str, blank: str) -> tuple[list[int], list[int]]:
         """Encode a text with blanks, special tokens included.
@@ -325,14 +325,13 @@ def mask_documents(
     documents: Sequence[Document],
     tokenizer: Tokenizer,
     config: MaskedLanguageModelling,
+    seed: int,
     *,
     paired: bool,
-    seed: int,
 ) -> MaskedTexts:
     """Return documents as masked texts. Raises InputError where there are too few."""
-    ids = [list(map(tokenizer.encode, document)) for document in documents]
     return MaskedTexts(
-        ids,
+        [list(map(tokenizer.encode, document)) for document in documents],
         tokenizer.size,
         config.masking,
         config.model.context,
@@ -343,9 +342,7 @@ def mask_documents(
 
 
 @torch.no_grad()
-def measure_masked(
-    model: Bert | PretrainedMaskedLM, texts: MaskedTexts, tokens: int
-) -> dict[str, float]:
+def measure_masked(model: Any, texts: MaskedTexts, tokens: int) -> dict[str, float]:
     """Return accuracy, in percent, and perplexity of masked tokens.
 
     For a model that predicts it, `next-sentence` is the accuracy of whether one text
@@ -356,19 +353,14 @@ def measure_masked(
     def count(examples: list[int]) -> tuple[float, int, int, int, int]:
         batch = texts.batch(0, examples).to(device)
         states = model(batch.tokens, batch.lengths, batch.segments)
-        assert model.predictions is not None
-        masked = states.flatten(0, 1)[batch.places]
-        logits = model.predictions(masked)
+        logits = model.predictions(states.flatten(0, 1)[batch.places])
         total = functional.cross_entropy(logits, batch.expected, reduction="sum")
         hits = logits.argmax(-1) == batch.expected
-        following = predict_next(model, states)
-        right_pairs = 0
-        pairs = 0
-        if following is not None and batch.follows is not None:
-            pair_hits = following.argmax(-1) == batch.follows
-            right_pairs = int(pair_hits.sum())
-            pairs = len(batch.follows)
-        return float(total), int(hits.sum()), len(batch.places), right_pairs, pairs
+        right_pairs = pairs = 0
+        if (pair := predict_next(model, states, batch)) is not None:
+            right_pairs = int((pair[0].argmax(-1) == pair[1]).sum())
+            pairs = len(pair[1])
+        return float(total), int(hits.sum()), len(hits), right_pairs, pairs
 
     counts = compute_batches(count, texts.batches(tokens, SEED, 0))
     total, right, places, right_pairs, pairs = map(sum, zip(*counts, strict=True))
@@ -381,8 +373,10 @@ def measure_masked(
     return metrics
 
 
-def predict_next(model: Bert | PretrainedMaskedLM, states: Tensor) -> Tensor | None:
-    """Return the logits of whether B follows A, None for a model without them."""
-    if model.next_sentence is None or model.pooler is None:
+def predict_next(
+    model: Any, states: Tensor, batch: MaskedBatch
+) -> tuple[Tensor, Tensor] | None:
+    """Return the logits of whether B follows A, and whether it does, if there is a B."""
+    if model.next_sentence is None or model.pooler is None or batch.follows is None:
         return None
-    return model.next_sentence(model.pooler(states))
+    return model.next_sentence(model.pooler(states)), batch.follows

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask
 
 
 def command(config: Any) -> str:

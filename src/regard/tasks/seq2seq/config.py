@@ -7,11 +7,16 @@ from regard.data.generated.pairs import Bitext, Dates, Letters, Questions
 from regard.data.pairs import Parallel, Squad, Table
 from regard.data.texts import Dialogue
 from regard.decoding.search import Search
+from regard.metrics import TextMetricName
 from regard.models.catalog import ModelConfig
-from regard.tasks.seq2seq.metrics import MetricName
+from regard.tasks.fine_tuning import WordVectors
 from regard.text import TokenizerSettings
 from regard.training.attention_losses import AttentionLosses
 from regard.training.settings import Training
+
+PERPLEXITY = "perplexity"
+MetricName = TextMetricName | Literal["perplexity"]
+"""The perplexity is of the targets' tokens and needs no search; lower is better."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Seq2Seq:
     metrics: tuple[MetricName, ...]
     """Metrics of validation and test; the first chooses the best weights."""
     tokenizers: TokenizerPair = UNDECIDED
+    vectors: WordVectors | None = None
+    """Word vectors that the table of the source's words starts from."""
     training: Training = field(default_factory=Training)
     search: Search = field(default_factory=Search)
     truncate: bool = False
@@ -70,6 +77,8 @@ class Seq2Seq:
             raise ValueError("`metrics` is empty; name at least one")
         if self.tokenizers == UNDECIDED and self.model.name != "pretrained":
             raise ValueError("tokenizers is missing; describe source and target")
+        if self.vectors is not None:
+            self.vectors.check_start(self.training.start)
         if self.model.one_tokenizer and not self.tokenizers.shared:
             raise ValueError(
                 f"model {self.model.name} needs one vocabulary; set tokenizers.shared: true"
@@ -78,8 +87,3 @@ class Seq2Seq:
             raise ValueError(
                 "model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false"
             )
-
-    @property
-    def copying(self) -> bool:
-        """Whether the model copies words of the source."""
-        return self.model.copying

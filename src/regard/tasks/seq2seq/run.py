@@ -1,8 +1,9 @@
 """A trained sequence-to-sequence model: `load(folder).predict(texts)`."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +18,29 @@ from regard.attribution.cross_attention import (
 )
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_self_attention
-from regard.data.pairs import Pair, Squad, Table, read_pair_files, tests_of
+from regard.data.data_files import DataFiles
+from regard.data.pairs import Pair, Squad, Table, read_pair_files
 from regard.data.records import Records
 from regard.data.texts import Dialogue, context
 from regard.data.tokens import Tokenizers, replace_absent_copies, report_cut
 from regard.decoding.beam import missing
-from regard.decoding.constraints import encode_constraints, encode_prefix
+from regard.decoding.constraints import (
+    DecodingConstraints,
+    encode_constraints,
+    encode_prefix,
+)
 from regard.decoding.engine import Engine, can_convert
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import Search
 from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
 from regard.decoding.texts import (
+    best_texts,
     check_lengths,
     encode_pairs,
     limit_of,
     log_probabilities,
     search_ids,
+    search_texts,
     source_ids,
     stream_ids,
 )
@@ -39,11 +48,13 @@ from regard.errors import InputError
 from regard.maps.alignment import Alignment, join_words
 from regard.maps.lookups import Lookups, with_maps
 from regard.maps.reductions import average_maps
+from regard.metrics import METRICS, bleu_tokenization, perplexity
 from regard.models.catalog import build
 from regard.models.ensemble import Ensemble
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.decoders import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
+from regard.tasks.base import SOURCE, TARGET
 from regard.tasks.options import (
     SEARCHING,
     AttributionOptions,
@@ -53,12 +64,10 @@ from regard.tasks.options import (
 )
 from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
 from regard.tasks.run import Run, text_warnings
-from regard.tasks.seq2seq.config import Seq2Seq
-from regard.tasks.seq2seq.metrics import Scoring, log_tokenization, score_pairs
-from regard.tasks.tokenizers import SOURCE, TARGET
+from regard.tasks.seq2seq.config import PERPLEXITY, Seq2Seq
 from regard.text import Tokenizer
-from regard.text.words import word_indices
 
+log = logging.getLogger("regard")
 WordMaps = Float[np.ndarray, "map _target _source"]
 
 
@@ -66,7 +75,7 @@ def load_tokenizers(run: RunDirectory, config: Seq2Seq) -> Tokenizers:
     """Load the run's tokenizers. Raises InputError for a damaged file."""
     source = Tokenizer.load(run.file(SOURCE))
     target = source if config.tokenizers.shared else Tokenizer.load(run.file(TARGET))
-    return Tokenizers(source, target, copying=config.copying)
+    return Tokenizers(source, target, copying=config.model.copying)
 
 
 class Seq2SeqRun(Run[str, GeneratedText]):
@@ -90,6 +99,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         self.config = config
         self.model = model
         self.tokenizers = tokenizers
+        self.digests = tokenizers.source.digest, tokenizers.target.digest
         self.engine: Engine | None = None
 
     @classmethod
@@ -117,9 +127,6 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         tokens = self.tokenizers.source_ids(text)
         return limit.report(1, 1) if limit and len(tokens) >= limit.tokens else ""
 
-    def parse(self, line: str, place: str = "text 1") -> str:
-        return line
-
     def record(self, example: str) -> dict[str, Any]:
         return {"source": example}
 
@@ -145,17 +152,19 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             "end": self.tokenizers.target.special.end,
         }
 
-    def check_size(self, example: str, options: AttributionOptions, most: int) -> None:
-        target = most
+    def check_size(
+        self, example: str, options: AttributionOptions, largest: int
+    ) -> None:
+        target = largest
         if options.target_tokens is not None:
             target = len(options.target_tokens)
         elif options.target is not None:
             target = len(self.tokenizers.target_ids(options.target, example)) + 1
         source = len(self.tokenizers.source_ids(example)) + 1
-        if source * target > most * most:
+        if source * target > largest * largest:
             raise InputError(
                 f"the text has {source} tokens and its output up to {target}; a page shows "
-                f"{most} x {most} cells"
+                f"{largest} x {largest} cells"
             )
 
     def ensemble(self, runs: Sequence[Run[Any, Any]]) -> "Seq2SeqRun":
@@ -168,19 +177,15 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         if self.engine is not None and self.engine.int8:
             raise InputError("an ensemble has no 8-bit form. Remove --int8.")
 
-        def digests(sides: Tokenizers) -> tuple[str, str]:
-            return sides.source.digest, sides.target.digest
-
         for number, run in enumerate(runs, 1):
+            name = f"run {number} to add"
             if not isinstance(run, Seq2SeqRun):
                 raise InputError(
-                    f"run {number} to add is of the task {run.config.task}; expected "
-                    f"{self.config.task}"
+                    f"{name} is of the task {run.config.task}; expected {self.config.task}"
                 )
-            if digests(run.tokenizers) != digests(self.tokenizers):
+            if run.digests != self.digests:
                 raise InputError(
-                    f"run {number} to add has other tokenizers; train it with the same "
-                    "data and settings"
+                    f"{name} has other tokenizers; train it with the same data and settings"
                 )
         models = [run.model for run in (self, *runs)]
         try:
@@ -206,7 +211,13 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             options.phrases,
         )
         ids = self.encode_sources(texts)
-        (results,) = search_ids([self.model], ids, search, constraints, self.engine)
+        (results,) = search_ids(
+            [self.model],
+            ids,
+            search,
+            constraints,
+            self.engine,
+        )
         attention = options.attention is not False
         outputs = self.write_texts(texts, results, options.phrases, attention=attention)
         return [rank_distinct(group, options.n_best) for group in outputs]
@@ -219,32 +230,28 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     ) -> Iterator[StreamEvent]:
         """Yield tokens with weights on the pieces of their source, END last."""
         sides = self.tokenizers
-        search = options.search(self.config.search)
-        ids, _ = source_ids(
-            self.model.max_source, sides, texts, truncate=self.config.truncate
-        )
+        ids = self.encode_sources(texts)
         prefixes = []
         sources = []
         for text, source in zip(texts, ids, strict=True):
             prefix = options.encode_prefix(partial(encode_prefix, sides, text))
             size = sides.target.size + len(sides.own_words(text))
             check_prefixes([prefix], size, sides.target.special)
-            labels, _ = sides.sides(sides.end_source(source), [], text)
+            labels, _ = sides.sides(source, [], text)
             prefixes.append(prefix)
             sources.append(StreamSource([*labels.pieces], forced=len(prefix)))
-        constraints = encode_constraints(sides, texts, 1, "")
         steps = stream_ids(
             self.model,
             ids,
-            search,
-            constraints.with_prefixes(tuple(prefixes)),
+            options.search(self.config.search),
+            DecodingConstraints(1, tuple(prefixes)),
             candidates=options.candidates,
             active=active,
         )
         for step in steps:
             source = texts[step.row]
-            text = sides.text(step.tokens, source)
             pieces = partial(sides.target_pieces, source=source)
+            text = sides.text(step.tokens, source)
             yield StreamEvent.of(step, sources[step.row], text, pieces)
 
     def write_texts(
@@ -264,46 +271,43 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             attention: Whether outputs have their attention to the source.
         """
         sides = self.tokenizers
-        longest = self.model.max_source
-        sources, _ = source_ids(longest, sides, texts, truncate=True)
-        maps: Iterator[Any] = repeat(None)
+        sources, _ = source_ids(self.model.max_source, sides, texts, truncate=True)
+        outputs = [
+            (text, hypothesis, (source, self._end(hypothesis)))
+            for text, source, group in zip(texts, sources, results, strict=True)
+            for hypothesis in group
+        ]
+        maps: Sequence[Any] = [None] * len(outputs)
         if attention and self.model.decoder.source_attention is not None:
-            pairs = [
-                (source, self._end(hypothesis))
-                for source, hypotheses in zip(sources, results, strict=True)
-                for hypothesis in hypotheses
-            ]
-            maps = iter(attribute_by_weights(self.model, pairs))
-        groups = []
-        for text, source, hypotheses in zip(texts, sources, results, strict=True):
-            required = {phrase: sides.target_ids(phrase, text) for phrase in phrases}
-            outputs = []
-            for hypothesis in hypotheses:
-                target = self._end(hypothesis)
-                weights = next(maps)
-                alignment = None
-                if weights is not None:
-                    labels = sides.sides(sides.end_source(source), target, text)
-                    alignment = Alignment(weights, *(side.pieces for side in labels))
-                lacking = [
-                    p for p in phrases if missing(hypothesis.tokens, required[p])
-                ]
-                output = GeneratedText(
-                    sides.text(hypothesis.tokens, text),
-                    hypothesis.score,
-                    hypothesis.finished,
-                    tuple(sides.target_pieces(target, text)),
-                    alignment,
-                    missing=tuple(lacking),
-                )
-                outputs.append(output)
-            groups.append(outputs)
-        return groups
+            maps = attribute_by_weights(self.model, [pair for _, _, pair in outputs])
+        written = []
+        for (text, hypothesis, pair), weights in zip(outputs, maps, strict=True):
+            alignment = None
+            if weights is not None:
+                labels = sides.sides(*pair, text)
+                alignment = Alignment(weights, *(side.pieces for side in labels))
+            tokens = hypothesis.tokens
+            output = GeneratedText(
+                sides.text(tokens, text),
+                hypothesis.score,
+                hypothesis.finished,
+                tuple(sides.target_pieces(pair[1], text)),
+                alignment,
+                missing=tuple(
+                    phrase
+                    for phrase in phrases
+                    if missing(tokens, sides.target_ids(phrase, text))
+                ),
+            )
+            written.append(output)
+        remaining = iter(written)
+        return [list(islice(remaining, len(group))) for group in results]
 
     def _end(self, hypothesis: Hypothesis) -> list[int]:
         """Return the tokens of an output, END included if it is finished."""
         tokens = list(hypothesis.tokens)
-        return self.tokenizers.end_target(tokens) if hypothesis.finished else tokens
+        end = [self.tokenizers.target.special.end] * hypothesis.finished
+        return [*tokens, *end]
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """Attribute the predicted or forced output to the text.
@@ -324,7 +328,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         # the step after the last token exists only where the end was its result
         inputs = target[:-1]
         rows = target if is_cross else [sides.target.special.start, *inputs]
-        labels = sides.sides(sides.end_source(source), rows, example, forced)
+        labels = sides.sides(source, rows, example, forced)
 
         def attribute(kind: Kind) -> tuple[Lookups, Alignment]:
             """Return every layer and head of one kind, and the one map of those chosen."""
@@ -368,7 +372,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             tokens = sides.target_ids(options.target, text)
             check_lengths(limit, [tokens], ["the target"], side="target")
             tokens = replace_absent_copies(tokens, source, sides.target)
-            tokens = sides.end_target(tokens) if options.finished else tokens
+            tokens = [*tokens, *[sides.target.special.end] * options.finished]
             return TextPrediction(options.target), tokens
         search = self.config.search.with_beam(options.beam)
         ((best, *_),) = search_ids([self.model], [source], search)[0]
@@ -396,15 +400,11 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             raise InputError(
                 "the run's model does not attend to its source, so it aligns nothing"
             )
-        source = self.tokenizers.source
-        target = self.tokenizers.target
         examples = encode_pairs(self.model, self.tokenizers, pairs)
+        recorded = record_source_attention(self.model, examples)
         maps = []
-        for pair, weights in zip(
-            pairs, record_source_attention(self.model, examples), strict=True
-        ):
-            columns = word_indices(pair.source, source.offsets(pair.source))
-            rows = word_indices(pair.target, target.offsets(pair.target))
+        for pair, weights in zip(pairs, recorded, strict=True):
+            columns, rows = self.tokenizers.words(pair)
             maps.append(join_words(weights.numpy()[:, :-1, :-1], columns, rows))
         return maps
 
@@ -426,21 +426,66 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         ]
 
     def _load_test_set(self, data: Any) -> Sequence[Pair]:
-        return tests_of(data)
+        return data.tests() if isinstance(data, DataFiles) else data.load().test
 
     def compute_metrics(
         self, examples: Sequence[Pair], options: EvaluationOptions
     ) -> dict[str, float]:
         """Return the run's metrics on pairs, and on each of their groups."""
-        config = self.config
-        search = config.search.with_beam(options.beam)
-        scoring = Scoring(config.metrics, search, config.truncate, self.engine)
-        if config.truncate:
-            self.encode_sources(
-                [pair.source for pair in examples]
-            )  # counts those that are cut
-        log_tokenization(examples, config.metrics)
-        return score_pairs(self.model, self.tokenizers, examples, scoring)
+        if self.config.truncate:  # count those that are cut
+            self.encode_sources([pair.source for pair in examples])
+        if "bleu" in self.config.metrics:
+            name = bleu_tokenization([pair.references for pair in examples])
+            if name != "13a":
+                message = "BLEU is of the tokenization %s (as in sacrebleu --tokenize)"
+                log.info(message, name)
+        return self.measure(examples, self.config.search.with_beam(options.beam))
+
+    def measure(self, pairs: Sequence[Pair], search: Search) -> dict[str, float]:
+        """Return the metrics on all pairs, and on each group as `metric/group`."""
+        metrics = self.config.metrics
+        truncate = self.config.truncate
+        outputs: list[str] = []
+        likelihoods: list[list[float]] = []
+        if set(metrics) - {PERPLEXITY}:
+            texts = [pair.source for pair in pairs]
+            results = search_texts(
+                self.model,
+                self.tokenizers,
+                texts,
+                search,
+                places=[pair.place for pair in pairs],
+                truncate=truncate,
+                engine=self.engine,
+            )
+            outputs = best_texts(self.tokenizers, texts, results)
+        if PERPLEXITY in metrics:
+            encoded = encode_pairs(
+                self.model, self.tokenizers, pairs, truncate=truncate
+            )
+            likelihoods = log_probabilities(self.model, encoded)
+
+        def score(rows: Sequence[int]) -> dict[str, float]:
+            scores = {}
+            for name in metrics:
+                if name == PERPLEXITY:
+                    total = sum(sum(likelihoods[row]) for row in rows)
+                    count = sum(len(likelihoods[row]) for row in rows)
+                    scores[name] = perplexity(-total / max(1, count))
+                else:
+                    references = [pairs[row].references for row in rows]
+                    scores[name] = METRICS[name](
+                        [outputs[row] for row in rows], references
+                    )
+            return scores
+
+        result = score(range(len(pairs)))
+        groups = sorted({pair.group for pair in pairs})
+        for group in groups if len(groups) > 1 else ():
+            rows = [row for row, pair in enumerate(pairs) if pair.group == group]
+            for name, value in score(rows).items():
+                result[f"{name}/{group or 'plain'}"] = value
+        return result
 
 
 class DialogueSession:

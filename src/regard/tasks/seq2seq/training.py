@@ -17,33 +17,33 @@ from regard.data.batches import (
     collate,
 )
 from regard.data.cache import cache_table
-from regard.data.pairs import Pair
+from regard.data.pairs import Pair, are_sides_swapped
 from regard.data.shards import Ragged, Shard, ShardTable
 from regard.data.splits import Splits
-from regard.data.swapped_sides import are_sides_swapped
 from regard.data.tokens import Tokenizers, replace_absent_copies
 from regard.decoding.texts import check_lengths
 from regard.errors import InputError
 from regard.models.catalog import build
-from regard.nn.encoder_decoder import EncoderDecoder
+from regard.nn.decoders import EncoderDecoder
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import (
+    SOURCE,
+    TARGET,
     Setup,
     TokenBatchObjective,
     check_beam,
     digest_splits,
     setup_task,
+    train_on_examples,
 )
-from regard.tasks.seq2seq.config import Seq2Seq
-from regard.tasks.seq2seq.metrics import PERPLEXITY, Scoring, score_pairs
-from regard.tasks.seq2seq.run import load_tokenizers
-from regard.tasks.summary import DataSummary, summarize_texts
-from regard.tasks.tokenizers import SOURCE, TARGET, train_on_examples
-from regard.text.words import word_indices
-from regard.training.attention_losses import AttentionLoss, AttentionLosses
+from regard.tasks.fine_tuning import initialize_word_vectors
+from regard.tasks.seq2seq.config import PERPLEXITY, Seq2Seq
+from regard.tasks.seq2seq.run import Seq2SeqRun, load_tokenizers
+from regard.tasks.summary import summarize_texts
+from regard.text import Tokenizer
+from regard.training.attention_losses import AttentionLoss
 from regard.training.objectives import Carried, Loss
-from regard.training.settings import Training
 
 Limits = tuple[int | None, int | None]
 """The most tokens of a source and of a target that the model takes, END included."""
@@ -61,11 +61,10 @@ def encode_pairs(
 
     def encode(pairs: Sequence[Pair]) -> Shard:
         places = [pair.place for pair in pairs]
-        ids = tokenizers.all_source_ids(pairs)
-        sources, cut = check_lengths(limits[0], ids, places, truncate=truncate)
-        ids = tokenizers.all_target_ids(pairs)
+        sources, targets = tokenizers.all_ids(pairs)
+        sources, cut = check_lengths(limits[0], sources, places, truncate=truncate)
         targets, cut_targets = check_lengths(
-            limits[1], ids, places, truncate=truncate, side="target"
+            limits[1], targets, places, truncate=truncate, side="target"
         )
         if tokenizers.copying:
             targets = [
@@ -86,8 +85,7 @@ def encode_pairs(
 def pair_ids(table: ShardTable, index: int) -> tuple[list[int], list[int]]:
     """Return the ids of a pair."""
     shard, row = table.at(index)
-    source = shard.columns["source"][row]
-    target = shard.columns["target"][row]
+    source, target = shard.columns["source"][row], shard.columns["target"][row]
     return source.tolist(), target.tolist()
 
 
@@ -95,7 +93,13 @@ def warn_cut(name: str, cut: int, count: int, limit: int | None) -> None:
     """Log how many of how many texts were cut, if any were."""
     if cut:
         message = "%d of %d %s were cut to the model's maximum of %d"
-        log.warning(message, cut, count, name, limit)
+        log.warning(
+            message,
+            cut,
+            count,
+            name,
+            limit,
+        )
 
 
 def link_pieces(
@@ -108,47 +112,13 @@ def link_pieces(
     """
     links = torch.zeros(len(pairs), targets, sources)
     for matrix, pair in zip(links, pairs, strict=True):
-        source_words = word_indices(pair.source, tokenizers.source.offsets(pair.source))
-        target_words = word_indices(pair.target, tokenizers.target.offsets(pair.target))
+        source_words, target_words = tokenizers.words(pair)
         pair_links = pair.links or ()
-        for row, target_word in enumerate(target_words):
-            for column, source_word in enumerate(source_words):
-                if (source_word, target_word) in pair_links:
-                    matrix[row, column] = 1.0
+        for row, target in enumerate(target_words):
+            for column, source in enumerate(source_words):
+                matrix[row, column] = (source, target) in pair_links
     sums = links.sum(-1, keepdim=True)
     return links / sums.clamp(min=1.0)
-
-
-def summarize_pairs(
-    data: Any, splits: Splits[Pair], tokenizers: Tokenizers, *, target: str = "target"
-) -> DataSummary:
-    """Summarize pairs; how many are cut is in the log already.
-
-    Args:
-        data: The `data:` section.
-        splits: The sets.
-        tokenizers: Those of both sides.
-        target: What to call the side of the target.
-
-    Raises:
-        InputError: Source and target of a set are exchanged.
-    """
-    for name, pairs in (("valid", splits.valid), ("test", splits.test)):
-        if are_sides_swapped(splits.train, pairs):
-            raise InputError(
-                f"data.{name}: its sources are like the targets of data.train, and its "
-                "targets like their sources; exchange source and target of one of the two"
-            )
-    return summarize_texts(
-        data,
-        splits,
-        {
-            "source": (tokenizers.source, lambda pair: pair.source),
-            target: (tokenizers.target, lambda pair: pair.target),
-        },
-        unit="pairs",
-        warn=not tokenizers.copying,
-    )
 
 
 class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
@@ -156,13 +126,10 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
 
     def __init__(
         self,
+        config: Seq2Seq,
         splits: Splits[Pair],
         tokenizers: Tokenizers,
-        settings: Training,
-        scoring: Scoring,
-        *,
         model: EncoderDecoder,
-        attention: AttentionLosses | None = None,
     ):
         """Encode the pairs.
 
@@ -171,25 +138,24 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
                 takes without `truncate`, or model or data do not support an attention
                 loss.
         """
+        self.config = config
         self.tokenizers = tokenizers
-        self.scoring = scoring
-        self.metric = scoring.metrics[0]
+        self.metric = config.metrics[0]
         self.higher_is_better = self.metric != PERPLEXITY
         self.limits = (model.max_source, model.max_target)
-        attention = AttentionLosses() if attention is None else attention
-        self.attention_loss = AttentionLoss(attention, model.decoder)
+        self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
         sides = tokenizers.source, tokenizers.target
         self.has_dropout = any(side.settings.dropout > 0 for side in sides)
-        self.is_guided = bool(attention.guided)
+        self.is_guided = bool(config.attention_losses.guided)
         has_links = any(pair.links is not None for pair in splits.train)
         if self.is_guided and (self.has_dropout or not has_links):
             raise InputError(
                 "attention_losses.guided needs word links, whose file data.links names, and "
                 "tokenizers without dropout"
             )
-        truncate = scoring.truncate
+        truncate = config.truncate
         for name, pairs in (("validation", splits.valid), ("test", splits.test)):
-            ids = tokenizers.all_source_ids(pairs)
+            ids, _ = tokenizers.all_ids(pairs)
             places = [p.place for p in pairs]
             _, cut = check_lengths(model.max_source, ids, places, truncate=truncate)
             warn_cut(f"{name} sources", cut, len(pairs), model.max_source)
@@ -198,8 +164,13 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
         )
         lengths = self.ids.lengths("source", "target")
         lengths += 1  # in place: ten million pairs would need another 80 megabytes
+        train, valid = splits.train, splits.valid
         super().__init__(
-            splits.train, splits.valid, settings, lengths, "pairs", strict=True
+            train,
+            valid,
+            config.training,
+            lengths,
+            "pairs",
         )
 
     def frequencies(self) -> Float[Tensor, "token"]:
@@ -233,12 +204,18 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
     ) -> Loss:
         assert isinstance(model, EncoderDecoder)
         sources = batch.source, batch.source_lengths
-        total = self.attention_loss.of(model, sources, batch, self.settings, update)
+        total = self.attention_loss.of(
+            model,
+            sources,
+            batch,
+            self.settings,
+            update,
+        )
         return Loss(total, batch.target_tokens)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        assert isinstance(model, EncoderDecoder)
-        return score_pairs(model, self.tokenizers, self.valid, self.scoring)
+    def validate(self, model: Any) -> dict[str, float]:
+        run = Seq2SeqRun(self.config, model, self.tokenizers)
+        return run.measure(self.valid, self.config.search.with_beam(1))
 
     def _encode(self, epoch: int, index: int) -> tuple[list[int], list[int]]:
         if self.has_dropout:
@@ -260,47 +237,99 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
         InputError: The data, the model or the search is invalid.
     """
     splits = config.data.load()
+    vectors = config.vectors
+    texts: list[str] = []
+    if vectors is not None:
+        read = both_sides_of if config.tokenizers.target is None else sources_of
+        texts = vectors.add_texts(read(splits.train), folder)
     if folder.has(SOURCE) and folder.has(TARGET):
         tokenizers = load_tokenizers(folder, config)
     else:
-        tokenizers = train_tokenizers(config, splits.train)
+        tokenizers = train_tokenizers(config, splits.train, texts)
+    result = setup_pairs(config, config.data, splits, tokenizers)
+    if vectors is not None:
+        encoder = result.model.get_submodule("encoder")
+        initialize_word_vectors(
+            encoder,
+            vectors,
+            tokenizers.source,
+            texts,
+            folder,
+        )
+    return result
+
+
+def setup_pairs(
+    config: Seq2Seq,
+    data: Any,
+    splits: Splits[Pair],
+    tokenizers: Tokenizers,
+    target: str = "target",
+) -> Setup:
+    """Build model and objective for pairs.
+
+    Args:
+        config: The run file.
+        data: The `data:` section.
+        splits: The sets.
+        tokenizers: Those of both sides.
+        target: What to call the side of the target.
+
+    Raises:
+        InputError: The data, the model or the search is invalid.
+    """
     model = build(config.model, *tokenizers.sizes, tokenizers.special)
     check_beam(config.search.beam, tokenizers.target.size, "target vocabulary")
-    task = Seq2SeqObjective(
-        splits,
-        tokenizers,
-        config.training,
-        Scoring(config.metrics, config.search.with_beam(beam=1), config.truncate),
-        model=model,
-        attention=config.attention_losses,
-    )
+    objective = Seq2SeqObjective(config, splits, tokenizers, model)
     if config.output_bias == "frequencies":
-        model.decoder.output.start_from(task.frequencies())
-    source = tokenizers.source
-    target = tokenizers.target
+        model.decoder.output.start_from(objective.frequencies())
+    for name, pairs in (("valid", splits.valid), ("test", splits.test)):
+        if are_sides_swapped(splits.train, pairs):
+            raise InputError(
+                f"data.{name}: its sources are like the targets of data.train, and its "
+                "targets like their sources; exchange source and target of one of the two"
+            )
+    summary = summarize_texts(
+        data,
+        splits,
+        {
+            "source": (tokenizers.source, lambda pair: pair.source),
+            target: (tokenizers.target, lambda pair: pair.target),
+        },
+        unit="pairs",
+        warn=not tokenizers.copying,
+    )
+    sizes = tokenizers.sizes
     return setup_task(
         model,
-        task,
+        objective,
         splits,
         digest_pairs(splits),
-        summarize_pairs(config.data, splits, tokenizers),
-        details=[f"vocabularies of {source.size:,} and {target.size:,}"],
-        tokenizers={SOURCE: source, TARGET: target},
+        summary,
+        details=[f"vocabularies of {sizes[0]:,} and {sizes[1]:,}"],
+        tokenizers={SOURCE: tokenizers.source, TARGET: tokenizers.target},
     )
 
 
-def train_tokenizers(config: Seq2Seq, pairs: Sequence[Pair]) -> Tokenizers:
-    """Train the tokenizers on the training pairs."""
+def train_tokenizers(
+    config: Seq2Seq, pairs: Sequence[Pair], texts: Sequence[str] = ()
+) -> Tokenizers:
+    """Train the tokenizers on the training pairs.
+
+    Args:
+        config: The run file.
+        pairs: The training pairs.
+        texts: What the source's tokenizer is trained on instead, if any.
+    """
     settings = config.tokenizers
+    if texts:
+        source = Tokenizer.train(settings.source, texts)
+    elif settings.target is None:
+        source = train_on_examples(pairs, settings.source, "both", both_sides_of)
+    else:
+        source = train_on_examples(pairs, settings.source, "source", sources_of)
     if settings.target is None:
-        tokenizer = train_on_examples(
-            pairs,
-            settings.source,
-            "both",
-            lambda pairs: chain(sources_of(pairs), targets_of(pairs)),
-        )
-        return Tokenizers(tokenizer, tokenizer, config.copying)
-    source = train_on_examples(pairs, settings.source, "source", sources_of)
+        return Tokenizers(source, source, config.model.copying)
     target = train_on_examples(pairs, settings.target, "target", targets_of)
     return Tokenizers(source, target)
 
@@ -308,6 +337,11 @@ def train_tokenizers(config: Seq2Seq, pairs: Sequence[Pair]) -> Tokenizers:
 def sources_of(pairs: Sequence[Pair]) -> Iterator[str]:
     """Return the sources of pairs, one in memory at a time."""
     return (pair.source for pair in pairs)
+
+
+def both_sides_of(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Return the sources of pairs, then their targets."""
+    return chain(sources_of(pairs), targets_of(pairs))
 
 
 def targets_of(pairs: Sequence[Pair]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Speech recognition, with the attention of each letter to times of the sound."""
 
-from regard.tasks.task import LazyTask
+from regard.tasks.run import LazyTask
 
 TASK = LazyTask(
     __name__,

@@ -59,8 +59,3 @@ class Speech:
     def key_seconds(self) -> float:
         """The time of a key of the decoder's memory."""
         return self.audio.seconds * 2**self.halvings
-
-    @property
-    def keys_per_frame(self) -> float:
-        """Keys for each frame."""
-        return 0.5**self.halvings

@@ -17,21 +17,18 @@ from regard.audio import (
     LogMel,
     Sound,
     check_length,
+    count_resampled,
     read_audio,
     resample,
-    resampled_length,
 )
 from regard.config.file_kinds import Kind
-from regard.data.batches import Batch, collate
 from regard.data.data_files import DataFiles
 from regard.data.files import check_classes, folders_in
 from regard.data.media_files import MediaFiles
 from regard.data.rows import Row, iterate_converted
 from regard.data.tables import Tabular
 from regard.errors import InputError
-from regard.nn.encoders import cells_of
 from regard.shapes import Float, Int
-from regard.text.special import SPECIAL, SpecialTokens
 
 NO_TRANSCRIPT = "_"
 """The first character of folders of noise, such as `_background_noise_`."""
@@ -69,7 +66,7 @@ class Utterance:
 
     def frames(self, audio: LogMel) -> int:
         """Return the number of frames. Raises InputError as `read`."""
-        return audio.frames(resampled_length(self.read(audio.longest), audio.rate))
+        return audio.frames(count_resampled(self.read(audio.longest), audio.rate))
 
     def features(self, audio: LogMel) -> Float[Tensor, "frame mel"]:
         """Return the features. Raises InputError as `read`."""
@@ -177,47 +174,6 @@ class SpeechTables(DataFiles[Utterance], Tabular):
         if self.skip_bad:  # before sounds are held out, so that none of those is bad
             read_audio(file, inf)
         return Utterance(file, transcript, row.place)
-
-
-@dataclass(frozen=True, repr=False)
-class SpeechBatch(Batch):
-    """Features padded on the right with zeros, with transcripts for a decoder.
-
-    The decoder reads `target_in` and predicts `target_out`, padded with `IGNORED`.
-    """
-
-    frames: Float[Tensor, "batch frame mel"]
-    frame_lengths: Int[Tensor, " batch"]
-    source_lengths: Int[Tensor, " batch"]
-    """The keys of each sound."""
-    target_in: Int[Tensor, "batch target"]
-    target_out: Int[Tensor, "batch target"]
-    target_tokens: int
-    """The tokens of all transcripts, the end included."""
-    links: None = None
-
-
-def collate_speech(
-    examples: Sequence[tuple[Float[Tensor, "_frame mel"], list[int]]],
-    halvings: int,
-    special: SpecialTokens = SPECIAL,
-) -> SpeechBatch:
-    """Collate features with the ids of a transcript each.
-
-    Args:
-        examples: Features and ids.
-        halvings: How often the encoder halves time.
-        special: The special tokens.
-
-    Raises:
-        ValueError: There are no examples.
-    """
-    words = collate([([], ids) for _, ids in examples], target=special)
-    frames, lengths = pad_features([features for features, _ in examples])
-    keys = cells_of(lengths, halvings)
-    return SpeechBatch(
-        frames, lengths, keys, words.target_in, words.target_out, words.target_tokens
-    )
 
 
 def pad_features(

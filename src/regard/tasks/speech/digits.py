@@ -17,7 +17,12 @@ from pydantic import Field
 
 from regard.audio import Sound
 from regard.data.arrays import arrays
-from regard.data.generated.synthetic import SyntheticOfLengths
+from regard.data.generated.pairs import (
+    Size,
+    SmallSize,
+    SmallSizeOrNone,
+    SyntheticOfLengths,
+)
 from regard.data.splits import Splits
 from regard.errors import InputError
 from regard.tasks.speech.data import Utterance
@@ -32,30 +37,20 @@ NAMES = ("audio", "start", "digit", "recording", "speaker", "speaker_names")
 BANDWIDTHS = (80.0, 110.0, 160.0)
 STEP = 40
 """Samples between two sets of formants."""
-DIGITS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-]
-SOUNDS = [
-    "ziro",
-    "wan",
-    "tuu",
-    "Trii",
-    "foor",
-    "fav_",
-    "sI_ks",
-    "sev@n",
-    "eI_t",
-    "nain",
-]
+SOUNDS = {
+    "zero": "ziro",
+    "one": "wan",
+    "two": "tuu",
+    "three": "Trii",
+    "four": "foor",
+    "five": "fav_",
+    "six": "sI_ks",
+    "seven": "sev@n",
+    "eight": "eI_t",
+    "nine": "nain",
+}
+"""The phones of each digit."""
+DIGITS = list(SOUNDS)
 Seconds = Annotated[float, Field(ge=0, le=10)]
 
 
@@ -85,13 +80,55 @@ PHONES = {
     "r": Phone((420, 1200, 1600), 0.6, seconds=0.06),
     "w": Phone((300, 650, 2200), 0.5, seconds=0.06),
     "n": Phone((250, 1500, 2500), 0.35, seconds=0.07),
-    "v": Phone((280, 1100, 2300), 0.25, 0.08, (1000, 3800), 0.05),
-    "z": Phone((250, 1600, 2500), 0.2, 0.25, (2800, 4000), 0.07),
-    "f": Phone((300, 1100, 2300), 0.0, 0.12, (1200, 3900), 0.09),
-    "T": Phone((300, 1400, 2500), 0.0, 0.08, (1800, 3900), 0.07),
-    "s": Phone((300, 1700, 2500), 0.0, 0.4, (2700, 4000), 0.1),
-    "k": Phone((300, 1800, 2400), 0.0, 0.3, (1500, 2600), 0.03),
-    "t": Phone((300, 1800, 2600), 0.0, 0.35, (2400, 4000), 0.03),
+    "v": Phone(
+        (280, 1100, 2300),
+        0.25,
+        0.08,
+        (1000, 3800),
+        0.05,
+    ),
+    "z": Phone(
+        (250, 1600, 2500),
+        0.2,
+        0.25,
+        (2800, 4000),
+        0.07,
+    ),
+    "f": Phone(
+        (300, 1100, 2300),
+        0.0,
+        0.12,
+        (1200, 3900),
+        0.09,
+    ),
+    "T": Phone(
+        (300, 1400, 2500),
+        0.0,
+        0.08,
+        (1800, 3900),
+        0.07,
+    ),
+    "s": Phone(
+        (300, 1700, 2500),
+        0.0,
+        0.4,
+        (2700, 4000),
+        0.1,
+    ),
+    "k": Phone(
+        (300, 1800, 2400),
+        0.0,
+        0.3,
+        (1500, 2600),
+        0.03,
+    ),
+    "t": Phone(
+        (300, 1800, 2600),
+        0.0,
+        0.35,
+        (2400, 4000),
+        0.03,
+    ),
     "_": Phone((300, 1500, 2500), 0.0, seconds=0.04),
 }
 
@@ -105,14 +142,20 @@ def synthesize(digit: int, rate: int, speaker: int, recording: int) -> np.ndarra
     pace = voice.uniform(0.85, 1.2)
     pitch *= random.uniform(0.94, 1.06)
     pace *= random.uniform(0.9, 1.1)
-    phones = [PHONES[name] for name in SOUNDS[digit]]
+    phones = [PHONES[name] for name in SOUNDS[DIGITS[digit]]]
     edges = [0]
     for phone in phones:
         seconds = phone.seconds * pace * random.uniform(0.85, 1.15)
         count = max(STEP, round(seconds * rate))
         edges.append(edges[-1] + count)
     noise = np.random.default_rng(random.getrandbits(32)).standard_normal(edges[-1])
-    samples = synthesize_voice(phones, np.array(edges), rate, pitch, tract)
+    samples = synthesize_voice(
+        phones,
+        np.array(edges),
+        rate,
+        pitch,
+        tract,
+    )
     for phone, (first, last) in zip(phones, itertools.pairwise(edges), strict=True):
         if phone.noise:
             count = last - first
@@ -169,11 +212,15 @@ class Recording:
 def synthesize_all() -> list[Recording]:
     """Synthesize the recordings of all speakers."""
     numbers = itertools.product(range(SPEAKERS), range(10), range(REPEATS))
-    recordings = []
-    for speaker, digit, number in numbers:
-        samples = synthesize(digit, RATE, speaker, number).astype(np.float32)
-        recordings.append(Recording(f"synthetic {speaker}", digit, number, samples))
-    return recordings
+    return [
+        Recording(
+            f"synthetic {speaker}",
+            digit,
+            number,
+            synthesize(digit, RATE, speaker, number).astype(np.float32),
+        )
+        for speaker, digit, number in numbers
+    ]
 
 
 def set_of(number: int) -> str:
@@ -241,9 +288,9 @@ class SpokenDigits(SyntheticOfLengths):
     """
 
     kind: Literal["spoken-digits"] = "spoken-digits"
-    train: int = 4_000
-    valid: int = 200
-    test: int = 500
+    train: Size = 4_000
+    valid: SmallSize = 200
+    test: SmallSizeOrNone = 500
     least: int = 1
     """The smallest number of digits in a sound."""
     most: int = 5
@@ -258,9 +305,6 @@ class SpokenDigits(SyntheticOfLengths):
     """The decibels by which a sound is at most quieter than the loudest."""
     held_out_speaker: str | None = None
     """The only speaker of the test set, left out of the other sets."""
-
-    most_train = 1_000_000
-    most_held_out = 100_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -286,50 +330,40 @@ class SpokenDigits(SyntheticOfLengths):
         return self.load().test
 
     def _make(self, name: str, pool: Sequence[Recording]) -> list[Utterance]:
-        speakers = self._select(name, pool)
+        held_out = self.held_out_speaker
+        recordings: dict[tuple[str, int], list[Recording]] = {}
+        for recording in pool:
+            is_held_out = recording.speaker == held_out
+            fits = held_out is None or is_held_out == (name == "test")
+            if fits and set_of(recording.number) == name:
+                key = recording.speaker, recording.digit
+                recordings.setdefault(key, []).append(recording)
         count = getattr(self, name)
-        if not speakers and count:
-            known = sorted({recording.speaker for recording in pool})
+        if not recordings and count:
+            names = sorted({recording.speaker for recording in pool})
             raise InputError(
                 f"spoken-digits: no recording of the set {name}; recordings 0 to 4 are the "
-                f"test set, and the speakers are {', '.join(known)}"
+                f"test set, and the speakers are {', '.join(names)}"
             )
         random = Random(f"spoken-digits/{self.seed}/{name}")
-        names = sorted(speakers)
+        speakers = sorted({speaker for speaker, _ in recordings})
         utterances = []
         for number in range(1, count + 1):
-            recordings = speakers[random.choice(names)]
-            digits = sorted(recordings)
+            speaker = random.choice(speakers)
+            digits = sorted(digit for owner, digit in recordings if owner == speaker)
             length = random.randint(self.least, self.most)
             parts = []
             for _ in range(length):
                 digit = random.choice(digits)
-                parts.append(random.choice(recordings[digit]))
-            pauses = []
-            for _ in range(length + 1):
-                seconds = random.uniform(self.shortest, self.longest)
-                pauses.append(round(seconds * RATE))
-            decibels = -random.uniform(0, self.quieter)
-            gain = 10 ** (decibels / 20)
+                parts.append(random.choice(recordings[speaker, digit]))
+            pauses = [
+                round(random.uniform(self.shortest, self.longest) * RATE)
+                for _ in range(length + 1)
+            ]
+            gain = 10 ** (-random.uniform(0, self.quieter) / 20)
             seed = random.getrandbits(32)
             joined = DigitString(tuple(parts), tuple(pauses), gain, seed)
             transcript = " ".join(DIGITS[part.digit] for part in parts)
             place = f"spoken-digits {name} {number}"
             utterances.append(Utterance(joined, transcript, place))
         return utterances
-
-    def _select(
-        self, name: str, pool: Sequence[Recording]
-    ) -> dict[str, dict[int, list[Recording]]]:
-        """Return the recordings of a set, by speaker and digit."""
-        speakers: dict[str, dict[int, list[Recording]]] = {}
-        for recording in pool:
-            if set_of(recording.number) != name:
-                continue
-            if self.held_out_speaker is not None:
-                held_out = recording.speaker == self.held_out_speaker
-                if held_out != (name == "test"):
-                    continue
-            digits = speakers.setdefault(recording.speaker, {})
-            digits.setdefault(recording.digit, []).append(recording)
-        return speakers

@@ -1,7 +1,6 @@
 """A trained speech recognizer: `load(folder).predict(files)`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,13 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.audio import Sound, read_audio
-from regard.data.records import Records
-from regard.data.rows import convert_files
 from regard.decoding.streaming import StreamSource
 from regard.errors import InputError
 from regard.maps.lookups import Patches
 from regard.metrics import ERROR_RATES
 from regard.models.recogniser import Chorowski
+from regard.pictures.canvas import palette
 from regard.pictures.panels import spectrogram
-from regard.pictures.style import palette
 from regard.tasks.generating import GeneratingRun
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.speech.config import Speech
@@ -29,6 +26,7 @@ from regard.tasks.speech.data import (
     normalize,
     pad_features,
 )
+from regard.text import Tokenizer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,31 +40,6 @@ BAND_PIXELS = 2
 """Pixels for each band on a page, and for each frame."""
 
 
-@dataclass(frozen=True, eq=False)
-class SpeechWeights:
-    """The attention to a sound at each token of its transcript."""
-
-    features: np.ndarray
-    """Those of the sound, `(frame, mel)`."""
-    tokens: tuple[str, ...]
-    weights: np.ndarray
-    """`(token, key)`, the mean over layers and heads."""
-    hop: float
-    """The seconds of a frame."""
-    key: float
-    """The seconds of a key."""
-
-    def figure(self, title: str) -> "Figure":
-        """Plot the spectrogram, and below it a row of weights for each token."""
-        return spectrogram(
-            shade_features(self.features),
-            self.weights,
-            self.tokens,
-            times=(self.hop, self.key),
-            title=title,
-        )
-
-
 class SpeechRun(GeneratingRun[Audio, Utterance]):
     """A trained model with its tokenizer and its run file. Examples are sounds."""
 
@@ -75,12 +48,13 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
     inputs = {"audio": bytes}
     rows = 32
     source_name = "audio"
+    tables = SpeechTables
     detail = WEIGHTS_NOTE
     data_hint = "give sounds with transcripts"
 
     @staticmethod
-    def build(config: Speech, vocabulary: int) -> Chorowski:
-        return Chorowski(vocabulary, config.audio.mels, config.model)
+    def build(config: Speech, tokenizer: Tokenizer) -> Chorowski:
+        return Chorowski(tokenizer.size, config.audio.mels, config.model)
 
     def parse(self, line: str, place: str = "text 1") -> Audio:
         return line
@@ -94,20 +68,6 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
             return []
         return ["the sound is silent, so the prediction means nothing"]
 
-    def read(
-        self, files: Sequence[Path | Records], options: EvaluationOptions
-    ) -> list[Utterance]:
-        data = self.config.data
-        if not isinstance(data, SpeechTables):
-            data = SpeechTables()
-        data = data.with_columns(options.columns, skip_bad=options.skip_bad)
-
-        def check(sound: Utterance) -> Utterance:
-            sound.read(self.config.audio.longest)
-            return sound
-
-        return convert_files(files, data.read, check, skip_bad=data.skip_bad)
-
     def prepare(self, example: Audio, name: str) -> Utterance:
         if not isinstance(example, Sound | Path | str):
             raise InputError(
@@ -116,13 +76,17 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
             )
         return Utterance(example, "", name)
 
+    def check(self, source: Utterance) -> Utterance:
+        source.read(self.config.audio.longest)
+        return source
+
     def encode(self, sources: Sequence[Utterance]) -> tuple[Memory, Tensor]:
         features = [sound.features(self.config.audio) for sound in sources]
         frames, lengths = pad_features(features)
         frames = frames.to(self.device)
         lengths = lengths.to(self.device)
         memory = self.model.encoder(frames, lengths)
-        return memory, lengths * self.config.keys_per_frame
+        return memory, lengths * 0.5**self.config.halvings
 
     def label_source(self, source: Utterance) -> StreamSource:
         """Paint the spectrogram, low bands at the bottom, cut into one column a key.
@@ -145,7 +109,7 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
 
     def normalize_target(self, text: str) -> str:
         text = normalize(text, self.config.lower)
-        if self.tokenizer.unknown_characters(text)[0]:
+        if self.tokenizer.unknown(text)[0]:
             raise InputError(
                 f"the transcript {text!r} has letters that the run does not know; leave "
                 "them out"
@@ -157,7 +121,8 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
     ) -> dict[str, float]:
         """Return the run's metrics. Raises InputError for a sound that can't be read."""
         search = self.config.search.with_beam(options.beam)
-        outputs = self.search_texts(examples, search)
+        decode = self.tokenizer.decode
+        outputs = [decode(best.tokens) for best, *_ in self.search(examples, search)]
         references = [
             normalize(sound.transcript, self.config.lower) for sound in examples
         ]
@@ -165,20 +130,22 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
             name: ERROR_RATES[name](outputs, references) for name in self.config.metrics
         }
 
-    def draw_weights(
+    def plot(
         self,
         source: Utterance,
-        patches: Patches | None,
+        patches: Patches,
         tokens: tuple[str, ...],
         weights: np.ndarray,
-        gates: tuple[float, ...] | None,
-    ) -> SpeechWeights:
-        return SpeechWeights(
-            source.features(self.config.audio).numpy(),
+        remarks: tuple[str, ...],
+        title: str,
+    ) -> "Figure":
+        audio = self.config.audio
+        return spectrogram(
+            shade_features(source.features(audio).numpy()),
+            weights[:, 0],
             tokens,
-            weights,
-            self.config.audio.seconds,
-            self.config.key_seconds,
+            times=(audio.seconds, self.config.key_seconds),
+            title=title,
         )
 
 

@@ -1,29 +1,32 @@
 """Tagged texts: files with a word and its tag a line, or with the spans of texts in JSON."""
 
 import re
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, ClassVar, Literal
+from random import Random
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import regex
 
 from regard.config.file_kinds import Kind, suffix
-from regard.data.arrow_tables import parquet_records
 from regard.data.data_files import DataFiles
-from regard.data.files import iterate_numbered_lines
-from regard.data.generated.sentences import Sentence, generate_names, generate_pronouns
-from regard.data.generated.synthetic import Synthetic
-from regard.data.records import (
-    ABSENT,
-    get_value,
-    list_of_objects,
-    parse_json,
-    records_in_memory,
+from regard.data.files import Line, iterate_lines
+from regard.data.generated.pairs import (
+    Size,
+    SizeOrNone,
+    Synthetic,
+    disjoint_sets,
 )
-from regard.data.rows import iterate_converted
+from regard.data.generated.sentences import (
+    Sentence,
+    make_named_sentence,
+    make_pronoun_sentence,
+)
+from regard.data.records import find_values
+from regard.data.rows import RowCollector, iterate_converted
 from regard.data.splits import Splits
+from regard.data.tables import advise, stream_records
 from regard.errors import InputError, quote
 from regard.metrics import OUTSIDE, UNSPACED, to_bio
 from regard.models.catalog import TAGGERS, TaggerConfig
@@ -57,9 +60,8 @@ class Tagged:
     origin: str = ""
 
 
-@dataclass(frozen=True)
-class Record:
-    """A JSON object, its line, or the columns of a sentence's lines; with its `file:line`."""
+class Located(NamedTuple):
+    """Values of a file with their `file:line`."""
 
     content: Any
     place: str
@@ -100,7 +102,6 @@ class TaggedFiles(DataFiles[Tagged]):
     skip_bad: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if 0 in (self.word, self.tag):
             raise InputError(
                 "data.word and data.tag count from 1, or from the end with -1; one of "
@@ -109,17 +110,29 @@ class TaggedFiles(DataFiles[Tagged]):
 
     def examples(self, path: str) -> Iterator[Tagged]:
         """Yield the texts of a file, with one in memory at a time."""
-        records = read_sentences(path)
-        parse = self.parse_sentence
-        if suffix(path) in OBJECTS:
-            records = read_objects(path)
-            parse = self.parse_object
+        has_objects = suffix(path) in OBJECTS
+        parse: Callable[[Any], Tagged] = self.parse_sentence
+        if has_objects:
+            parse = parse_object
         return iterate_converted(
-            records,
+            self.read_objects(path) if has_objects else read_sentences(path),
             lambda record: replace(parse(record.content), origin=record.place),
             path,
             skip_bad=self.skip_bad,
         )
+
+    def read_objects(self, path: str) -> Iterator[Located]:
+        """Yield the text and the spans of each object of a file."""
+        columns = {"text": self.text, "spans": self.spans}
+        keys = [*columns.values()]
+        collector = RowCollector(path, self.skip_bad)
+        with advise(columns):
+            for record in stream_records(path, keys):
+                values = find_values(record, keys, collector)
+                if values is not None:
+                    collector.kept += 1
+                    yield Located(values, f"{path}:{record.number}")
+            collector.check()
 
     def with_columns(self, names: str | None, path: str) -> "TaggedFiles":
         """Return the section with other columns for a file.
@@ -134,45 +147,19 @@ class TaggedFiles(DataFiles[Tagged]):
         """
         if names is None:
             return self
-        match [name.strip() for name in names.split(",")]:
-            case [str(text), str(spans)] if suffix(path) in OBJECTS:
-                return replace(self, text=text, spans=spans)
-            case [str(word), str(tag)] if re.fullmatch(r"-?\d+,-?\d+", f"{word},{tag}"):
-                return replace(self, word=int(word), tag=int(tag))
-        raise InputError(
-            f"columns is {names!r}; expected the keys TEXT,SPANS of JSON, or the numbers "
-            "of the columns WORD,TAG, such as 1,-1"
-        )
-
-    def parse_object(self, content: Any) -> Tagged:
-        """Return the tagged text of a JSON object. Raises InputError for a bad one."""
-        if isinstance(content, str):
-            content, fault = parse_json(content)
-            if fault:
-                raise InputError(fault)
-        if not isinstance(content, Mapping):
-            raise InputError(f"expected an object, found {type(content).__name__}")
-        for key, name in (("text", self.text), ("spans", self.spans)):
-            if get_value(content, name) is ABSENT:
-                raise InputError(
-                    f"no key {name!r} among {', '.join(map(repr, content))}; name yours "
-                    f"with --set data.{key}=KEY"
-                )
-        text = get_value(content, self.text)
-        spans = get_value(content, self.spans)
-        if isinstance(text, str):
-            return of_spans(text, list(map(parse_span, spans or ())))
-        for values in (text, spans):
-            if not (
-                isinstance(values, list) and all(isinstance(v, str) for v in values)
-            ):
-                raise InputError(
-                    f"expected a text and its spans, or a list of words {self.text!r} and "
-                    f"the list of their tags {self.spans!r}, such as 'B-PER'"
-                )
-        if not text or len(text) != len(spans):
-            raise InputError(f"{len(text)} words, {len(spans)} tags")
-        return of_words(text, spans)
+        columns: list[Any] = [name.strip() for name in names.split(",")]
+        keys = ("text", "spans")
+        try:
+            if suffix(path) not in OBJECTS:
+                keys = ("word", "tag")
+                columns = list(map(int, columns))
+            chosen = dict(zip(keys, columns, strict=True))
+        except ValueError as error:
+            raise InputError(
+                f"columns is {names!r}; expected the keys TEXT,SPANS of JSON, or the "
+                "numbers of the columns WORD,TAG, such as 1,-1"
+            ) from error
+        return replace(self, **chosen)
 
     def parse_sentence(self, rows: Sequence[Sequence[str]]) -> Tagged:
         """Return the tagged text of a sentence's lines. Raises InputError for bad ones."""
@@ -187,7 +174,7 @@ class TaggedFiles(DataFiles[Tagged]):
             [row[column - (column > 0)] for row in rows]
             for column in (self.word, self.tag)
         )
-        if len(words) > 1 and words == list(map(str, range(1, len(words) + 1))):
+        if len(words) > 1 and words == [str(n) for n in range(1, len(words) + 1)]:
             raise InputError(
                 f"column {self.word} counts the words (1, 2, 3); name the word's column: "
                 f"--set data.word={self.word + 1}"
@@ -195,30 +182,36 @@ class TaggedFiles(DataFiles[Tagged]):
         return of_words(words, tags)
 
 
-def read_objects(path: str) -> Iterator[Record]:
-    """Yield the objects of a file; those of JSON lines are not parsed yet."""
-    match suffix(path):
-        case "jsonl":
-            objects: Any = iterate_numbered_lines(path)
-        case "json":
-            objects = enumerate(list_of_objects(path), 1)
-        case "parquet":
-            objects = enumerate(parquet_records(path), 1)
-        case _:
-            objects = enumerate(records_in_memory(path), 1)
-    for number, content in objects:
-        yield Record(content, f"{path}:{number}")
+def parse_object(values: Sequence[Any]) -> Tagged:
+    """Return the tagged text of a text and its spans, or of words and their tags.
+
+    Raises:
+        InputError: They are something else.
+    """
+    match values:
+        case [str(text), list() | None as spans]:
+            return of_spans(text, list(map(parse_span, spans or ())))
+        case [list(words), list(tags)] if all(
+            isinstance(item, str) for item in (*words, *tags)
+        ):
+            if not words or len(words) != len(tags):
+                raise InputError(f"{len(words)} words, {len(tags)} tags")
+            return of_words(words, tags)
+    raise InputError(
+        "expected a text and the list of its spans, or a list of words and the list of "
+        "their tags, such as 'B-PER'"
+    )
 
 
-def read_sentences(path: str) -> Iterator[Record]:
-    """Yield the columns of each sentence's lines, without comments."""
+def read_sentences(path: str) -> Iterator[Located]:
+    """Yield the columns of each sentence's lines, with the place of the first."""
     rows: list[list[str]] = []
     place = ""
-    for number, line in chain(iterate_numbered_lines(path), [(0, "")]):
+    for number, _, line in chain(iterate_lines(path), [Line(0, 0, "")]):
         columns = line.rstrip("\t ").split("\t") if "\t" in line else line.split()
         if not line.strip():
             if rows:
-                yield Record(rows, place)
+                yield Located(rows, place)
             rows = []
         elif not (
             COMMENT.match(line)
@@ -275,23 +268,18 @@ def of_spans(text: str, spans: Sequence[tuple[int, int, str]]) -> Tagged:
     words = word_places(text)
     if not words:
         raise InputError("the text is empty")
-    first_words = {}
-    last_words = {}
-    for index, (start, end) in enumerate(words):
-        first_words[start] = index
-        last_words[end] = index
+    firsts = {start: index for index, (start, _) in enumerate(words)}
+    lasts = {end: index for index, (_, end) in enumerate(words)}
     tags = [OUTSIDE] * len(words)
     for start, end, label in spans:
         name = f"the span {start} to {end}, {text[max(0, start) : end][:40]!r},"
-        first = first_words.get(start)
-        last = last_words.get(end)
+        first = firsts.get(start)
+        last = lasts.get(end)
         if first is None or last is None or last < first:
             raise InputError(f"{name} does not begin and end with a word of the text")
-        for index in range(first, last + 1):
-            if tags[index] != OUTSIDE:
-                raise InputError(f"{name} overlaps another one; a word has one tag")
-            tags[index] = f"I-{label}"
-        tags[first] = f"B-{label}"
+        if {*tags[first : last + 1]} != {OUTSIDE}:
+            raise InputError(f"{name} overlaps another one; a word has one tag")
+        tags[first : last + 1] = [f"B-{label}", *[f"I-{label}"] * (last - first)]
     return Tagged(text, words, tuple(tags))
 
 
@@ -299,25 +287,25 @@ def of_spans(text: str, spans: Sequence[tuple[int, int, str]]) -> Tagged:
 class GeneratedSentences(Synthetic):
     """Generated sentences with the spans of some words."""
 
-    train: int = 3_000
-    valid: int = 200
-    test: int = 500
+    train: Size = 3_000
+    valid: Size = 200
+    test: SizeOrNone = 500
 
-    @abstractmethod
+    make: ClassVar[Callable[[int, Random], Sentence]]
+    """Makes a sentence of one of the sets."""
+
     def sentences(self) -> tuple[Sequence[Sentence], ...]:
         """Return the sentences of the three sets."""
+        return disjoint_sets(self.sizes, self.seed, type(self).make, self.kind)
 
     def load(self) -> Splits[Tagged]:
         """Generate all three sets."""
-        return Splits(
-            *(
-                [
-                    replace(of_spans(s.text, s.spans), origin=f"sentence {number}")
-                    for number, s in enumerate(sentences, 1)
-                ]
-                for sentences in self.sentences()
-            )
-        )
+        sets = []
+        for sentences in self.sentences():
+            texts = [of_spans(sentence.text, sentence.spans) for sentence in sentences]
+            numbered = enumerate(texts, 1)
+            sets.append([replace(text, origin=f"sentence {n}") for n, text in numbered])
+        return Splits(*sets)
 
     def tests(self) -> Sequence[Tagged]:
         """Return the sentences of the test set."""
@@ -332,9 +320,7 @@ class Names(GeneratedSentences):
     """
 
     kind: Literal["names"] = "names"
-
-    def sentences(self) -> tuple[Sequence[Sentence], ...]:
-        return generate_names(self.sizes, self.seed)
+    make = staticmethod(make_named_sentence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,10 +328,8 @@ class Pronouns(GeneratedSentences):
     """Generated sentences in which "it" stands for one of two nouns, which is its tag."""
 
     kind: Literal["pronouns"] = "pronouns"
-    train: int = 6_000
-
-    def sentences(self) -> tuple[Sequence[Sentence], ...]:
-        return generate_pronouns(self.sizes, self.seed)
+    train: Size = 6_000
+    make = staticmethod(make_pronoun_sentence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,9 +344,3 @@ class Tagging(FineTuning):
     task: Literal["tagging"] = "tagging"
     data: TaggedFiles | Names | Pronouns
     model: TaggerConfig | None = None
-
-    @property
-    def tagger(self) -> TaggerConfig:
-        """The model's sizes, known once the run has started."""
-        assert self.model is not None
-        return self.model
