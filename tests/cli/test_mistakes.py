@@ -66,7 +66,7 @@ CASES = {
     ),
     "dropout of a tokenizer that both sides share": (
         "translate-rnn --set data.train=corpus.tsv --set tokenizers.source.dropout=0 --set tokenizers.target.dropout=0",
-        "--set tokenizers.target.kind: missing; set it in the file, or with --set",
+        "--set tokenizers.target.dropout: tokenizers.target.kind: missing",
     ),
     "a model of another task": ("dates --set model.name=bert", f"--set model.name: got 'bert', {RECIPES}"),
 }

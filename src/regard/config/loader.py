@@ -237,7 +237,8 @@ class Builder:
                 if values[name] is FAILED and name == FILES_KEY and not entry.line:
                     self.advise_kind(sections, entry)
             elif item.default is item.default_factory is MISSING:
-                if not all(entry.line for entry in node.value.values()):
+                has_options = any(not entry.line for entry in node.value.values())
+                if has_options and node.line:
                     node = replace(node, file=f"--set {place}", line=0)
                 advice = "missing; set it in the file, or with --set KEY=VALUE"
                 self.fail(node, place, advice)

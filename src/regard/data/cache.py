@@ -42,21 +42,6 @@ Rows = range | list[int] | Int[np.ndarray, " row"]
 
 
 @dataclass(frozen=True, eq=False)
-class LazyMap(LazySequence[V], Generic[V]):
-    """A value of each example, computed when it is read."""
-
-    examples: Sequence[Any]
-    compute: Callable[[Any], V]
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def item(self, index: int) -> V:
-        """Return the value of the example at an index."""
-        return self.compute(self.examples[index])
-
-
-@dataclass(frozen=True, eq=False)
 class CachedSet(LazySequence[E], Generic[E]):
     """Examples that were read once and lie in a table on disk.
 

@@ -36,10 +36,6 @@ class DecodingConstraints:
         phrases = self.phrases * (rows if len(self.phrases) == 1 else 1)
         return replace(self, prefixes=prefixes, phrases=phrases)
 
-    def with_prefixes(self, prefixes: tuple[Tokens, ...]) -> "DecodingConstraints":
-        """Return the same constraints with a prefix for each row."""
-        return replace(self, prefixes=prefixes)
-
     def of(self, rows: Sequence[int]) -> "DecodingConstraints":
         """Return the constraints of the rows `rows`."""
         full = self.expand(max(rows, default=-1) + 1)

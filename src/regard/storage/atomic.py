@@ -113,8 +113,8 @@ def explain_errors(path: Path) -> Iterator[None]:
         # the only place where safetensors keeps it
         match = re.search(r"os error (\d+)", str(error))
         code = getattr(error, "errno", None) or (match and int(match[1]))
-        # NumPy's words for a write that was cut short
-        if "requested and" in str(error):
+        # NumPy's words for a write that was cut short, which has no number
+        if code is None and "requested and" in str(error):
             code = errno.ENOSPC
         if code is None:
             raise
