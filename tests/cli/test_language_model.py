@@ -200,7 +200,7 @@ def test_each_text_has_a_line_a_language(spoken: Path):
             ["predict", "RUN", "one", "--n-best", "2"],
             "the option n-best is not supported where a run of the task multi-target predicts",
         ),
-        (["evaluate", "RUN", "a", "b"], "has 2 files; expected 3, the source's and one for each language"),
+        (["evaluate", "RUN", "a", "b"], "evaluation has 2 files; expected 3, the source's and one for each language"),
     ],
 )
 def test_what_a_run_of_languages_cannot_do(arguments: list[str], said: str, spoken: Path, tmp_path: Path):

@@ -115,17 +115,20 @@ class Multiparallel(HeldOut, Tabular):
                     "name; use letters, digits, hyphens and underscores"
                 )
         for key in ("train", "valid", "test"):
-            files = getattr(self, key)
-            if files and not isinstance(files, str) and len(files) != len(names) + 1:
-                raise InputError(
-                    f"multiparallel: {key} has {len(files)} files; expected "
-                    f"{len(names) + 1}, the source's and one for each language, or one "
-                    "table"
-                )
+            self._check_count(key, getattr(self, key))
         if self.skip_bad:
             raise InputError(
                 "multiparallel: skip_bad would leave a row out of some languages only; "
                 "correct the bad rows"
+            )
+
+    def _check_count(self, key: str, files: Files) -> None:
+        """Raise InputError for files that are neither a table nor one a side."""
+        expected = len(self.names) + 1
+        if files and not isinstance(files, str) and len(files) != expected:
+            raise InputError(
+                f"multiparallel: {key} has {len(files)} files; expected {expected}, the "
+                "source's and one for each language, or one table"
             )
 
     @property
@@ -163,6 +166,7 @@ class Multiparallel(HeldOut, Tabular):
         """
         paths = tuple(map(str, files))
         test = paths[0] if len(paths) == 1 else paths
+        self._check_count("evaluation", test)
         data = replace(self, train=(), valid=(), test=test)
         return {name: data.alone(name).tests() for name in self.names}
 
