@@ -32,7 +32,7 @@ from regard.maps.links import (
     transpose_links,
 )
 from regard.maps.reductions import average_heads
-from regard.runs.load import load
+from regard.runs.run_file import load
 
 Sentence = tuple[str, str]
 """Source and target, words separated by blanks."""

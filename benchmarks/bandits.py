@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from benchmarks import report
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.tasks.meta_rl import MetaRLRun, compute_metrics
 
 

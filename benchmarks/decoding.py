@@ -23,7 +23,7 @@ from regard.models.catalog import MODELS
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.nn.decoders import Prompted
 from regard.text.kinds import END
-from regard.training.devices import keep_freed_memory
+from regard.training.settings import keep_freed_memory
 
 MODULE = "benchmarks.decoding"
 TOKENS, SHORTEST, LONGEST, SENTENCES = 20, 8, 18, 8

@@ -13,7 +13,7 @@ from benchmarks import peers, report
 from benchmarks.aim import Aim
 from regard.attention.masks import padding
 from regard.models.bert import Bert, BertConfig
-from regard.training.devices import supports_bf16_products
+from regard.training.settings import supports_bf16_products
 
 VOCABULARY, ROWS, LONGEST, LAYERS, FIRST_TOKEN = 30_522, 32, 128, 12, 1000
 SHORTEST = {"ragged": 10, "full": LONGEST}

@@ -19,7 +19,7 @@ from regard.attention.record import record
 from regard.attention.scores import ScaledDot
 from regard.experiments.cost import peak_bytes
 from regard.maps.reductions import Entropy, Greatest, KeepAll, Reduction, Totals
-from regard.training.devices import keep_freed_memory
+from regard.training.settings import keep_freed_memory
 
 SHAPES = ("64x32x256x4", "8x128x768x12", "4x512x768x12")
 ROUNDS, MAX_COST = 30, 0.01

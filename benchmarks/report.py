@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from regard.training.devices import supports_bf16_products
+from regard.training.settings import supports_bf16_products
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

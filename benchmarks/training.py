@@ -25,16 +25,13 @@ from torch.utils._pytree import tree_map_only
 from benchmarks import peers, report, sources
 from benchmarks.aim import Aim
 from benchmarks.peers import DROPOUT, HEADS, HIDDEN, LAYERS, VOCABULARY, WIDTH
-from regard.data.batches import LENGTH_MULTIPLE, PairBatch, collate, token_batches
-from regard.data.order import START
+from regard.data.batches import LENGTH_MULTIPLE, START, PairBatch, collate, token_batches
 from regard.models.catalog import MODELS
 from regard.nn.decoders import EncoderDecoder
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training.devices import keep_freed_memory, supports_bf16_products
 from regard.training.objectives import Carried, Loss, LossModule
-from regard.training.processes import Processes, Stop
-from regard.training.settings import Training
-from regard.training.update import Position, Prepared, Updater, build_optimizer
+from regard.training.settings import Training, keep_freed_memory, supports_bf16_products
+from regard.training.update import Position, Prepared, Processes, Stop, Updater, build_optimizer
 
 MODULE = "benchmarks.training"
 SMOOTHING, LONGEST, PAIRS, SEED, FIRST = 0.1, 128, 29_000, 1, 4

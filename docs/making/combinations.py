@@ -15,19 +15,18 @@ from regard.attention import Attend, history, scores
 from regard.attention import align as aligns
 from regard.attention.align import Align
 from regard.attention.heads import MultiHead
-from regard.attention.history import History, make_attend
+from regard.attention.history import History
 from regard.attention.memory import Memory
 from regard.attention.scores import Score
-from regard.models.attention import ALIGNS
+from regard.models.attention import ALIGNS, make_attend
 from regard.models.attention import HISTORIES as HISTORY_NAMES
 from regard.models.catalog import CAPTIONERS, MODELS, build
 from regard.models.luong import LuongConfig, LuongDecoder
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 from regard.nn.decoders import Decoder
-from regard.nn.encoders import RecurrentEncoder
 from regard.nn.layers import FeedForward, NoPositions, PreNorm, TokenEmbedding
 from regard.nn.output import Output
-from regard.nn.recurrent import SequenceReader
+from regard.nn.recurrent import RecurrentEncoder, SequenceReader
 from regard.nn.transformer import DecoderLayer, TransformerDecoder
 from regard.shapes import Tokens
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.attention.record import record
     from regard.hub.any_model import show
     from regard.runs.interface import fit, train
-    from regard.runs.load import load
+    from regard.runs.run_file import load
     from regard.training.objectives import Supervised
 
 __all__ = [
@@ -34,7 +34,7 @@ HOMES = {
     "Supervised": "regard.training.objectives",
     "attend": "regard.attention",
     "fit": "regard.runs.interface",
-    "load": "regard.runs.load",
+    "load": "regard.runs.run_file",
     "record": "regard.attention.record",
     "show": "regard.hub.any_model",
     "train": "regard.runs.interface",
@@ -42,7 +42,11 @@ HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """One of the names above. Raises AttributeError for any other."""
+    """Import one of the names above.
+
+    Raises:
+        AttributeError: There is no such name.
+    """
     if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(HOMES[name]), name)

@@ -21,7 +21,6 @@ EXTRAS = {
     "pyarrow": "scale",
     "fsspec": "remote",
     "aiohttp": "remote",
-    "ray": "ray",
     "starlette": "serve",
     "uvicorn": "serve",
     "prometheus_client": "serve",

@@ -245,8 +245,17 @@ ERROR_RATES: dict[str, Callable[[Sequence[str], Sequence[str]], float]] = {
 """Words are separated by blanks."""
 OUTSIDE = "O"
 """The tag of a word that belongs to no entity."""
-PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
-"""The prefixes of BIO (IOB2), IOB1, BIOES and BILOU."""
+PREFIXES = {
+    "B": "B",
+    "E": "E",
+    "I": "I",
+    "L": "E",
+    "M": "I",
+    "S": "S",
+    "U": "S",
+    "W": "S",
+}
+"""The prefixes of BIO (IOB2), IOB1, BIOES, BILOU, BMES and BMEWO."""
 
 
 class Entity(NamedTuple):

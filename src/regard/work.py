@@ -1,4 +1,4 @@
-"""Work in loops: stop it when nobody waits for it, divide it among processes.
+"""Work in loops: stop it, divide it among processes, and find its first NaN.
 
 `with cancellable(active): run.predict(texts)`. Loops whose length a request decides
 call `checkpoint()`: the steps of a search, the batches of a prediction, the rows of a
@@ -8,13 +8,22 @@ gradient. Outside `cancellable` it does nothing.
 depend on each other call `compute_batches`. Inside `divide_among` each process computes
 its part of the batches and receives the others' results, so that all go on with the
 same; outside, one computes them all.
+
+`with detect_nonfinite(model): model(...)` names the module with the first NaN. Runs call
+their models inside `check_output(model)`, which checks the model's output. The command
+line's `--debug` checks every module, in training too: commands run inside
+`enable_debugging()`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from itertools import zip_longest
 from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from regard.errors import RunError
 
@@ -50,10 +59,7 @@ def checkpoint() -> None:
 
 @runtime_checkable
 class Exchange(Protocol):
-    """The processes that share the work.
-
-    How many, which one this is, and every one's value in the order of ranks.
-    """
+    """The processes that share the work, and the exchange of values between them."""
 
     @property
     def count(self) -> int: ...
@@ -109,3 +115,85 @@ def compute_batches(compute: Callable[[B], R], batches: Iterable[B]) -> list[R]:
         )
     turns = zip_longest(*parts)
     return [result for turn in turns for result in turn][: len(batches)]
+
+
+@contextmanager
+def detect_nonfinite(model: nn.Module, *, output_only: bool = False) -> Iterator[None]:
+    """Check every input and output of the modules of `model` while the block runs.
+
+    Minus infinity passes: it is the score of a masked key and the logarithm of 0.
+
+    Args:
+        output_only: Whether to check only the output of the model itself.
+
+    Raises:
+        FloatingPointError: a tensor holds NaN or infinity; the message names the first
+            module with such an input or output.
+    """
+
+    def check_inputs(place: str, module: nn.Module, args: Any, kwargs: Any) -> None:
+        check_finite((args, kwargs), f"the input of {place}")
+
+    def check_output(place: str, module: nn.Module, args: Any, output: Any) -> None:
+        check_finite(output, f"the output of {place}")
+
+    hooks = []
+    try:
+        for name, module in [("", model)] if output_only else model.named_modules():
+            place = name or type(model).__name__
+            hooks.append(module.register_forward_hook(partial(check_output, place)))
+            if not output_only:
+                check = partial(check_inputs, place)
+                hook = module.register_forward_pre_hook(check, with_kwargs=True)
+                hooks.append(hook)
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+_debugging: ContextVar[bool] = ContextVar("regard_debugging", default=False)
+
+
+@contextmanager
+def enable_debugging() -> Iterator[None]:
+    """Check all modules of `check_output` models while the block runs."""
+    token = _debugging.set(True)
+    try:
+        yield
+    finally:
+        _debugging.reset(token)
+
+
+def is_debugging() -> bool:
+    """Return whether all modules of `check_output` models are checked now."""
+    return _debugging.get()
+
+
+def watch_training(model: nn.Module) -> AbstractContextManager[None]:
+    """Return a context for training, which checks nothing outside `enable_debugging()`.
+
+    Inside, it is `detect_nonfinite(model)`. Training itself skips updates with NaN.
+    """
+    return detect_nonfinite(model) if is_debugging() else nullcontext()
+
+
+def check_output(model: nn.Module) -> AbstractContextManager[None]:
+    """Return a context in which the model's output is checked, so that it has no NaN.
+
+    Inside `enable_debugging()` the outputs of all its modules are checked.
+    """
+    return detect_nonfinite(model, output_only=not is_debugging())
+
+
+def check_finite(values: Any, subject: str) -> None:
+    """Raise FloatingPointError for the first tensor with NaN or plus infinity."""
+    for tensor in tree_leaves(values):
+        is_float = isinstance(tensor, Tensor) and tensor.is_floating_point()
+        if not is_float or bool(tensor.sum().isfinite()):
+            continue
+        broken = int((tensor.isnan() | tensor.isposinf()).sum())
+        if broken:
+            raise FloatingPointError(
+                f"{subject} has {broken} of {tensor.numel()} numbers as NaN or infinity, shape {tuple(tensor.shape)}"
+            )

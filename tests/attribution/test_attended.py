@@ -10,7 +10,7 @@ from regard.attention.record import record
 from regard.attribution.cross_attention import attribute_by_weights, attribute_cross_attention, record_source_attention
 from regard.attribution.kinds import Kind
 from regard.data.batches import collate
-from regard.maps.heads import Side
+from regard.maps.alignment import Side
 from regard.text.kinds import START
 from tests.laws import cases
 

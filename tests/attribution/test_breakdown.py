@@ -29,7 +29,7 @@ from regard.attention.scores import (
     TanhDot,
 )
 from regard.attribution.cross_attention import attribute_cross_attention
-from regard.maps.heads import Side
+from regard.maps.alignment import Side
 from regard.maps.lookups import Lookups
 from regard.models.bahdanau import BahdanauConfig
 from regard.models.catalog import CAPTIONERS, build

@@ -25,7 +25,7 @@ from regard.attribution.gradients import compute_contributions, find_embeddings,
 from regard.attribution.kinds import Kind
 from regard.data.batches import collate
 from regard.errors import InputError
-from regard.maps.heads import Side
+from regard.maps.alignment import Side
 from regard.models.show_attend_and_tell import Gate
 from regard.nn.decoders import EncoderDecoder
 from regard.text.kinds import END

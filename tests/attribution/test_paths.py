@@ -69,5 +69,3 @@ def test_int8_is_refused_where_the_engine_lacks_the_model_or_the_search(path: Pa
     run = regard.load(path, int8=True)
     with pytest.raises(InputError, match="--int8 supports greedy"):
         run.predict(TEXTS, prefix="a")
-    with pytest.raises(InputError, match="an ensemble has no 8-bit form"):
-        run.ensemble([run])

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from regard.data.tokens import Tokenizers
-from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.search import Search
+from regard.decoding.search import DecodingConstraints, Search
 from regard.decoding.texts import check_lengths, search_texts
 from regard.errors import InputError
 from regard.models.luong import Luong, LuongConfig

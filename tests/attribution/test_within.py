@@ -11,7 +11,8 @@ from regard import record
 from regard.attribution.self_attention import attribute_text
 from regard.errors import InputError
 from regard.maps import TextWeights
-from regard.maps.heads import HeadMaps, Side
+from regard.maps.alignment import Side
+from regard.maps.heads import HeadMaps
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
@@ -112,10 +113,10 @@ def test_their_mean_is_what_is_looked_at(make):
     assert (maps.source.pieces, maps.target.pieces) == (looked.weights.source, looked.weights.target)
     np.testing.assert_allclose(maps.mean().weights, looked.weights.weights, atol=1e-6)
     layers, heads = looked.lookups[0].weights.shape[:2]
-    shown = {text.get_text() for text in looked.figure().texts}
+    shown = looked.figure().get_suptitle()
     assert f"attention weights, the mean of {layers * heads} heads in {layers} layers" in shown
-    assert "attention weights" in {text.get_text() for text in run.attribute(WARM, maps=[5]).figure().texts}
-    assert "(empty)" in {text.get_text() for text in replace(looked, title="").figure().texts}
+    assert "attention weights" in run.attribute(WARM, maps=[5]).figure().get_suptitle()
+    assert "(empty)" in replace(looked, title="").figure().get_suptitle()
     np.testing.assert_allclose(maps.mean([5]).weights, run.attribute(WARM, maps=[5]).weights.weights, atol=1e-6)
 
 

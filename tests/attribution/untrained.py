@@ -11,8 +11,7 @@ from regard.models.vit import Vit, VitConfig
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.tasks.classification.config import Classification
-from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.training import ClassOutputs
+from regard.tasks.classification.run import ClassificationRun, ClassOutputs
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.language_model.config import LanguageModelling

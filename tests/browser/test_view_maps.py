@@ -9,7 +9,7 @@ import torch
 from numpy.random import default_rng
 
 from regard.attribution.cross_attention import attribute_cross_attention
-from regard.maps.heads import Side
+from regard.maps.alignment import Side
 from regard.maps.lookups import AlternativeMap, Breakdown, Lookups, Patches, patch_labels
 from regard.models.bahdanau import BahdanauConfig
 from regard.models.catalog import build

@@ -9,7 +9,7 @@ import pytest
 
 from regard.attribution.cross_attention import record_source_attention
 from regard.data.pairs import Pair, read_parallel
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.runs.test_load import SETTINGS, make
 
@@ -52,6 +52,9 @@ class Links(Seq2SeqRun):
     def __init__(self, *read: Sequence[int]) -> None:
         self.maps = np.eye(max(map(max, read)) + 1)[np.array(read)]
 
+    def pair_warnings(self, pair: Pair) -> list[str]:
+        return []
+
     def word_maps(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
         return [self.maps[:, : len(pair.target.split()), : len(pair.source.split())] for pair in pairs]
 
@@ -72,7 +75,7 @@ def test_align_in_both_directions(
     """The last target word reads the first source word, but the last source word the last target word: that link is a
     neighbour of one that both say, and the other is none. Map 0 of the run is not taken; all of the other are."""
     runs = {"there": Links([3, 2, 1, 0], [0, 1, 2, 0]), "back": Links([0, 1, 2, 3])}
-    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: runs[path.name])
+    monkeypatch.setattr("regard.runs.run_file.load", lambda path, **options: runs[path.name])
     (tmp_path / "a").write_text("a b c d\ne f\n", encoding="utf-8")
     (tmp_path / "b").write_text("A B C D\nE F\n", encoding="utf-8")
     files = ["--source", str(tmp_path / "a"), "--target", str(tmp_path / "b")]
@@ -156,3 +159,29 @@ def test_aer(regard, tmp_path: Path):
     code, _, errors = regard("aer", str(tmp_path / "found"), str(tmp_path / "gold"))
     assert code == 2
     assert "has 2 lines" in errors
+
+
+def test_gold_links_may_count_from_one(regard, tmp_path: Path):
+    found, gold = tmp_path / "found", tmp_path / "gold"
+    found.write_text("0-0 1-1\n", encoding="utf-8")
+    gold.write_text("1-1 2p2\n", encoding="utf-8")
+    code, _, errors = regard("aer", str(found), str(gold))
+    advice = f"no link has a word 0, but some of {found} do; if its words are counted from 1, add --one-based"
+    assert (code, errors) == (0, f"regard: {gold}: {advice}\n")
+    code, output, errors = regard("aer", str(found), str(gold), "--one-based")
+    assert (code, output.split()[1], errors) == (0, "0.00", "")
+    gold.write_text("0-1\n", encoding="utf-8")
+    code, _, errors = regard("aer", str(found), str(gold), "--one-based")
+    assert (code, errors) == (2, f"regard: {gold}:1: a link has the word 0, but --one-based counts from 1\n")
+
+
+def test_a_pair_with_a_blank_side_has_a_blank_line(regard, run: Path, texts: list[str], tmp_path: Path):
+    links, scores = (regard(command, str(run), *texts)[1].splitlines() for command in ("align", "score"))
+    for name in "ab":
+        file = tmp_path / name
+        file.write_text(file.read_text(encoding="utf-8").replace("\n", "\n\n", 1), encoding="utf-8")
+    for command, (first, last) in {"align": links, "score": scores}.items():
+        code, output, errors = regard(command, str(run), *texts)
+        assert (code, output.splitlines(), errors) == (0, [first, "", last], "")
+    (tmp_path / "gold").write_text("0-0\n\n0-0\n", encoding="utf-8")
+    assert regard("align", str(run), *texts, "--pick", str(tmp_path / "gold"))[0] == 0

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from regard.cli import predict
 from regard.cli.main import main
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.tasks.options import PredictOptions
 from tests.witness.cases import CASES
 
@@ -36,7 +35,7 @@ def test_files_of_lines_and_of_rows(run: Path, tmp_path: Path, regard):
     assert (code, errors) == (0, "")
     assert output.splitlines()[:3] == ["rows in   3", "rows out  3", "skipped   0"]
     code, output, errors = regard(
-        *("predict", str(run), "--input", str(table), str(keyed), "--columns", "when", "--output", str(tmp_path / "2")),
+        *("predict", str(run), "--input", str(table), str(keyed), "--columns", "when", "--output", str(tmp_path / "2"))
     )
     assert (code, errors) == (0, "")
     found = records(tmp_path / "1")
@@ -131,12 +130,3 @@ def test_every_task(recipe: str, tmp_path: Path):
     assert [each.pop("place") for each in found] == [f"{path}:{number}" for number in range(1, len(lines) + 1)]
     assert [list(each) for each in found] == [list(each) for each in expected]
     assert [texts_of(each) for each in found] == [texts_of(each) for each in expected]
-
-
-def test_ray_is_not_installed(run: Path, regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(predict, "find_spec", lambda package: None)
-    options = ("--input", str(tmp_path), "--output", str(tmp_path / "out"), "--on", "ray")
-    code, _, error = regard("predict", str(run), *options)
-    assert code == 2
-    assert "--on ray needs ray, which is not installed: pip install " in error
-    assert error.count("\n") == 1

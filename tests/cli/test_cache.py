@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from regard.data import cache, order, shards
+from regard.data import batches, cache
 from tests.cli.command import environment, finish, start, start_limited
 from tests.training.toy import digest
 
@@ -40,9 +40,9 @@ def options(folder: Path, count: int) -> list[str]:
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A set of 2,000 pairs is on disk, has four shards and more than one chunk of an epoch."""
     monkeypatch.setattr(cache, "SMALL", 1 << 13)
-    monkeypatch.setattr(shards, "ROWS", 1 << 9)
-    monkeypatch.setattr(order, "CHUNK", 1 << 10)
-    monkeypatch.setattr(order, "BLOCK", 1 << 5)
+    monkeypatch.setattr(cache, "ROWS", 1 << 9)
+    monkeypatch.setattr(batches, "CHUNK", 1 << 10)
+    monkeypatch.setattr(batches, "BLOCK", 1 << 5)
 
 
 @pytest.mark.usefixtures("small_limits")

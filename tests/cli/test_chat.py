@@ -7,7 +7,7 @@ import pytest
 
 from regard.data.texts import TURN, Dialogue, context
 from regard.errors import InputError
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.tasks.options import PredictOptions
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.cli.command import finish, start, tiny

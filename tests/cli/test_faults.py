@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.cli.streams import explain
+from regard.cli.console import explain
 from regard.errors import InputError, RunError
-from regard.training.processes import Stopped
+from regard.training.update import Stopped
 from tests.cli.command import tiny
 from tests.code.tree import ROOT
 
@@ -90,8 +90,8 @@ def test_the_extra_is_named(module: str, extra: str, monkeypatch: pytest.MonkeyP
         (["evaluate", "{run}", "a.tsv"], "a.tsv: no such file"),
         (
             ["fill", "{run}", "a [MASK]"],
-            "{run}: a run of the task seq2seq does not fill blanks, but one of the recipe bert does; use this run with "
-            "regard predict, regard evaluate, regard show",
+            "{run}: a run of the task seq2seq does not fill blanks, but one of the recipe bert does; it can predict, "
+            "stream, evaluate, attribute",
         ),
         (["train", "dates", "--set", "model.widht=3"], "--set model.widht: unknown key; did you mean 'width'?"),
         (["train", LONG], f"{LONG}: cannot be read (File name too long)"),

@@ -111,11 +111,7 @@ def test_a_mistake_in_training(name: str, strange: Path, regard: Regard):
         (["show", "{run}", "5 May", "--view", "document"], 'Invalid value "document" for --view. Choose from: "matr'),
         (["show", "{run}", "5 May", "--view"], "--view"),
     ],
-    ids=[
-        "evaluation of other columns",
-        "a view of another run",
-        "an option without a value",
-    ],
+    ids=["evaluation of other columns", "a view of another run", "an option without a value"],
 )
 def test_a_mistake_with_a_run(arguments: list[str], said: str, run: Path, strange: Path, regard: Regard):
     (strange / "other.tsv").write_text("a\tb\n5 May 2018\t2018-05-05\n", encoding="utf-8")

@@ -74,7 +74,7 @@ def test_a_model_that_fills_in_blanks(regard, here: Path):
         (("fill", "bert", "no blank here"), "'no blank here' has no blank; write [MASK] where one is"),
         (
             ("embed", "bert", "text", "--words"),
-            "does not embed words, but one of the recipe elmo does; use this run with regard predict, regard evaluate",
+            "does not embed words, but one of the recipe elmo does; it can predict, evaluate",
         ),
     ],
 )

@@ -133,7 +133,7 @@ def test_evaluate_reads_files(regard, monkeypatch: pytest.MonkeyPatch, tmp_path:
     rows = (json.dumps({"source": source, "target": target}) for source, target in PAIRS)
     Path("pairs.jsonl").write_text("\n".join(rows), encoding="utf-8")
     Path("numbered.tsv.gz").write_bytes(gzip.compress("".join(f"{b}\t{a}\n" for a, b in PAIRS).encode()))
-    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Fake())
+    monkeypatch.setattr("regard.runs.run_file.load", lambda path, **options: Fake())
     code, output, errors = regard("evaluate", "run", *files, "--beam", "7")
     assert (code, output) == (0, "seen  1\nbeam  7\n")
     assert errors.startswith(f"regard: scored: {len(PAIRS)} examples, {files[0]}")
@@ -171,21 +171,21 @@ class Script(Seq2SeqRun):
 
 
 def test_n_best_lines(regard, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Script())
+    monkeypatch.setattr("regard.runs.run_file.load", lambda path, **options: Script())
     code, output, _ = regard("predict", "run", "a", "b", "--n-best", "2")
     assert code == 0
     assert output == "1\t-0.5000\tA\n1\t-1.0000\t1 th\n2\t-0.5000\tB\n2\t-1.0000\t1 th\n"
 
 
 def test_unfinished_answers_are_counted(regard, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Script(finished=False))
+    monkeypatch.setattr("regard.runs.run_file.load", lambda path, **options: Script(finished=False))
     shown = regard("predict", "run", "a", "b")
     assert shown == (0, "A\nB\n", "regard: 2 of 2 predictions reached the length limit unfinished\n")
     assert json.loads(regard("predict", "run", "a", "--json")[1])["finished"] is False
 
 
 def test_a_lone_surrogate_is_shown_as_an_escape(regard, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.runs.load.load", lambda path, **options: Script())
+    monkeypatch.setattr("regard.runs.run_file.load", lambda path, **options: Script())
     assert regard("predict", "run", "\ud83d") == (0, "\\ud83d\n", "")
 
 

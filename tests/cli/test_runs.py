@@ -1,4 +1,4 @@
-"""Runs and recipes are listed, compared, drawn and shown in a session."""
+"""Runs and recipes are listed, drawn and shown in a session."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from regard.data.batches import collate
 from regard.errors import InputError
 from regard.maps import Alignment
 from regard.maps.lookups import Lookups
-from regard.runs.listing import list_runs, read_record, sort_records
+from regard.runs.listing import read_record
 from regard.runs.recipes import names, path_of
 from regard.runs.run_file import make_schema
 from regard.storage.run_folder import RunDirectory
@@ -49,49 +49,15 @@ def test_the_runs_of_a_folder(folder: Path, regard):
     assert "  seq2seq  bahdanau  5       test/exact-match 90  " in rows[2]
 
 
-@pytest.mark.parametrize(
-    ("key", "names"),
-    [
-        ("figure", ["two"]),
-        ("test/exact-match", ["two", "one", "three"]),
-        ("steps", ["two"]),
-        ("run", ["three", "one", "two"]),
-    ],
-)
-def test_runs_are_sorted_by_any_figure(key: str, names: list[str], folder: Path):
-    assert [Path(each.run).name for each in sort_records(list_runs(folder), key)][: len(names)] == names
-    with pytest.raises(InputError, match="no run has a bleu to sort by; there are run, task, model, steps"):
-        sort_records(list_runs(folder), "bleu")
-
-
 def test_runs_as_json(folder: Path, regard):
-    code, output, _ = regard("runs", str(folder), "--sort", "steps", "--json")
+    code, output, _ = regard("runs", str(folder / "two"), str(folder / "one"), "--json")
     records = json.loads(output)
-    assert (code, len(records), records[0]["figures"]["test/exact-match"]) == (0, 3, 90.0)
+    assert (code, len(records), records[0]["figures"]["test/exact-match"]) == (0, 2, 90.0)
     assert records[0]["size"] == read_record(folder / "two").size > 0
 
 
-def test_the_differences_of_two_runs(folder: Path, regard):
-    code, output, _ = regard("runs", str(folder / "one"), str(folder / "two"))
-    assert code == 0
-    rows = [line.split() for line in output.splitlines()[1:]]
-    assert rows[0] == ["training.steps", "3", "5"]
-    assert rows[1][0] == "test/exact-match"
-    code, _, errors = regard("runs", str(folder / "one"), str(folder / "one"))
-    assert (code, "have the same settings and figures" in errors) == (2, True)
-
-
-def test_a_run_in_detail(run: Path, regard):
-    code, output, errors = regard("info", str(run))
-    assert (code, errors) == (0, "")
-    for text in ("task     seq2seq", "model    bahdanau", "first source", "test/exact-match", "weights.safetensors"):
-        assert text in output
-    assert "torch" in output.split("\nEnvironment\n")[1]
-
-
-@pytest.mark.parametrize("command", ["info", "runs"])
-def test_a_folder_that_is_not_there(command: str, regard, tmp_path: Path):
-    code, _, errors = regard(command, str(tmp_path / "nowhere"))
+def test_a_folder_that_is_not_there(regard, tmp_path: Path):
+    code, _, errors = regard("runs", str(tmp_path / "nowhere"))
     assert (code, "no such folder; expected" in errors) == (2, True)
     code, _, errors = regard("runs", str(tmp_path))
     assert (code, "has no runs; `regard train RECIPE` makes one" in errors) == (2, True)

@@ -1,4 +1,4 @@
-"""Options of the search and of sampling: prefixes, phrases, ensembles, given targets, temperature."""
+"""Options of the search and of sampling: prefixes, given targets, temperature."""
 
 import json
 import shutil
@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.text.kinds import END
 from tests.cli.command import finish, start
-from tests.runs.test_load import SETTINGS, make
 
 WARNINGS = ("text 1: the prediction is empty", "text 1: the prediction has \ufffd", "unfinished")
 """What models that have learned little may be warned of."""
@@ -39,34 +38,11 @@ def hasty(run: Path, tmp_path: Path) -> Path:
     return copy
 
 
-def test_phrases(regard, hasty: Path):
+def test_a_prefix(regard, hasty: Path):
     assert answers(regard, hasty)[0]["text"] == ""
-    (answer,) = answers(regard, hasty, "--phrase", "07", "--phrase", "-3", "--beam", "5")
+    (answer,) = answers(regard, hasty, "--prefix", "20", "--beam", "3")
     assert answer["finished"]
-    assert "07" in answer["text"]
-    assert "-3" in answer["text"]
-    (both,) = answers(regard, hasty, "--prefix", "20", "--phrase", "11", "--beam", "3")
-    assert both["finished"]
-    assert both["text"].startswith("20")
-    assert "11" in both["text"]
-
-
-def test_a_phrase_that_could_not_be_met_is_named(regard, tmp_path: Path):
-    """The run says no token twice."""
-    path, _ = make(tmp_path, settings=SETTINGS.replace("search: {", "search: {no_repeat: 1, "))
-    arguments = ["predict", str(path), "abcd", "gfed", "--phrase", "aa", "--phrase", "b", "--beam", "2"]
-    code, output, errors = regard(*arguments)
-    assert (code, len(output.splitlines())) == (0, 2)
-    unfinished, missing = (line for line in errors.splitlines() if "the prediction has \ufffd" not in line)
-    assert unfinished == "regard: 2 of 2 predictions reached the length limit unfinished"
-    assert missing.startswith(
-        "regard: 2 of 2 predictions reached the length limit without the phrase 'aa'; try a larger"
-    )
-    answers = [json.loads(line) for line in regard(*arguments, "--json", "--n-best", "2")[1].splitlines()]
-    assert [(each["missing"], each["alternatives"][0]["missing"]) for each in answers] == [(["aa"], ["aa"])] * 2
-    code, output, errors = regard(*arguments[:4], "--phrase", "b", "--json")
-    assert [json.loads(line)["missing"] for line in output.splitlines()] == [[], []]
-    assert "phrase" not in errors
+    assert answer["text"].startswith("20")
 
 
 @pytest.mark.parametrize("search", [["--beam", "5"], ["--temperature", "1.5", "--seed", "3"]])
@@ -83,8 +59,6 @@ def test_more_answers_never_change_the_best(regard, run: Path, search: list[str]
     ("arguments", "said"),
     [
         (["--prefix", "ß"], "'ß' has pieces that are not in the target's vocabulary, so no output has it"),
-        (["--phrase", " "], "a phrase is ' '; give at least one word"),
-        (["--phrase", "07", "--temperature", "1"], "phrases need a beam; samples cannot be made to contain them"),
         (["--n-best", "99"], "n_best 99"),
         (["--length-penalty", "nan"], "length_penalty is nan; expected at least 0"),
         (["--temperature", "warm"], "--temperature"),
@@ -96,20 +70,6 @@ def test_what_cannot_be_met(regard, run: Path, arguments: list[str], said: str):
     code, output, errors = regard("predict", str(run), TEXT, *arguments)
     assert (code, output, len(errors.splitlines())) == (2, "", 1)
     assert said in errors
-
-
-def test_two_runs_together(regard, run: Path):
-    """A run beside itself says what it says alone."""
-    (alone,) = answers(regard, run)
-    (twice,) = answers(regard, run, "--with", str(run))
-    assert twice["text"] == alone["text"]
-    assert twice["score"] == pytest.approx(alone["score"], rel=1e-4)
-
-
-def test_runs_of_other_tokenizers(regard, run: Path, tmp_path: Path):
-    code, _, errors = regard("predict", str(run), TEXT, "--with", str(make(tmp_path)[0]))
-    assert code == 2
-    assert errors == "regard: run 1 to add has other tokenizers; train it with the same data and settings\n"
 
 
 def test_scores_of_given_targets(regard, run: Path, tmp_path: Path):

@@ -13,22 +13,16 @@ import pytest
 import regard
 from regard import attention
 from regard.attention import record as recording
+from regard.cli.console import pause_collection
 from regard.cli.main import COMMANDS, main
-from regard.cli.streams import pause_collection
 from regard.config.registry import Registry
 from regard.models import catalog
-from regard.runs import load as runs
+from regard.runs import run_file
 from regard.tasks.catalog import TASKS
 from tests.cli.command import environment, finish, fresh, start, tiny
 from tests.code.tree import SOURCE
 
-IDLE = {
-    "regard.runs.train",
-    "regard.serve",
-    "regard.experiments",
-    "regard.hub.exports",
-    "regard.hub",
-}
+IDLE = {"regard.runs.train", "regard.serve", "regard.experiments", "regard.hub.exports", "regard.hub"}
 
 
 def modules(code: str, *arguments: str) -> set[str]:
@@ -129,7 +123,7 @@ def test_the_package_asks_no_network_and_leaves_no_file(code: str, tmp_path: Pat
 def test_names_are_those_of_their_modules():
     assert regard.attend is attention.attend
     assert regard.record is recording.record
-    assert regard.load is runs.load
+    assert regard.load is run_file.load
     assert {"attend", "load", "record", "__version__"} <= set(dir(regard))
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from regard.cli.streams import CHUNK, iterate_chunks, open_standard_input
+from regard.cli.console import CHUNK, iterate_chunks, open_standard_input
+from regard.data.files import Limits
 from regard.errors import InputError
 from tests import forked
 from tests.cli.command import environment, finish, start, start_limited, tiny
@@ -172,8 +173,9 @@ def test_chunks_are_small():
         ([b"a\n", b"x" * 29], "standard input:2: line longer than 7 characters"),
     ],
 )
-def test_what_is_not_text_is_refused_after_what_is(portions: list[bytes], said: str):
-    given = iterate_chunks(stream(*portions), max_line=7)
+def test_what_is_not_text_is_refused_after_what_is(portions: list[bytes], said: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regard.data.files.DEFAULT_LIMITS", Limits(max_line=7))
+    given = iterate_chunks(stream(*portions))
     assert next(given) == ["a"]
     with pytest.raises(InputError) as caught:
         next(given)

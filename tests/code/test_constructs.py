@@ -13,7 +13,8 @@ OPTIONAL = {
     *("PIL", "babel", "ctranslate2", "matplotlib", "onnxruntime", "tensorboard", "transformers", "triton"),
     *("starlette", "uvicorn", "prometheus_client"),
 }
-HEAVY = {*OPTIONAL, "accelerate", "numpy", "pydantic_core", "sacrebleu", "tokenizers", "torch"}
+HEAVY = {*OPTIONAL, "accelerate", "importlib", "numpy", "pydantic_core", "sacrebleu", "tokenizers", "torch"}
+"""Packages that take long to import; of importlib its metadata, which nearly every command can do without."""
 DEFERRING = (
     "regard",
     "regard.cli",

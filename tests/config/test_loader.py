@@ -185,14 +185,9 @@ def test_every_spelling_of_a_number_is_a_number(write, text: str) -> None:
             ],
         ),
         (GOOD.replace("steps: 11", "steps: 5\n  average: true"), ["recipe.yaml:5: training ... at least 7 steps"]),
-        (
-            GOOD + "  steps: 13\n  rat: 5\n",
-            ["recipe.yaml:8: training.steps ... twice ... line 6", "recipe.yaml:9: training.rat ... 'rate'"],
-        ),
-        (
-            GOOD + "12: 3\n? [a, b]\n: 5\n",
-            ["recipe.yaml:8 ... '12' is not text", "recipe.yaml:9 ... is not text"],
-        ),
+        (GOOD + "  steps: 13\n  rat: 5\n", ["recipe.yaml:8: training.steps ... twice ... line 6"]),
+        (GOOD + "12: 3\n", ["recipe.yaml:8 ... '12' is not text"]),
+        (GOOD + "? [a, b]\n: 5\n", ["recipe.yaml:8 ... is not text"]),
         (GOOD.replace("steps: 11", "steps: " + "1" * 5000), ["recipe.yaml:6: training.steps"]),
     ],
 )
@@ -302,15 +297,14 @@ def test_settings_are_put_on_top_and_the_last_one_wins(write) -> None:
 
 
 def test_mistakes_in_settings_name_the_option(write) -> None:
-    settings = ("model.heads=3", "training.steps=many", "words", "title.sub=3", "model={name: soft, hds: 2}", "title=[")
     check(
-        refuse(write(GOOD + "title: x\n"), settings),
+        refuse(write(GOOD + "title: x\n"), ("model.heads=3", "words", "title.sub=3", "title=[")),
         "--set words",
         "--set title.sub ... title is not a mapping",
         "--set title ... not valid YAML",
-        "--set model: model.hds ... 'heads'",
-        "--set training.steps ... 'many'",
     )
+    settings = ("model.heads=3", "training.steps=many", "model={name: soft, hds: 2}")
+    check(refuse(write(GOOD), settings), "--set model: model.hds ... 'heads'", "--set training.steps ... 'many'")
     check(refuse(write(GOOD), ("model.heds=3",)), "--set model.heds ... 'heads'")
 
 
@@ -395,14 +389,15 @@ def test_a_proposed_option_is_read_as_the_value(value: str) -> None:
     for setting in (value, [value, 3], 17):
         option, text = shlex.split(format_setting("data.key", setting))
         root = Node({}, "", "", 1)
-        assert (option, apply_setting(root, text)) == ("--set", [])
+        apply_setting(root, text)
+        assert option == "--set"
         assert root.plain() == {"data": {"key": setting}}
 
 
 @pytest.mark.parametrize("text", ["# of words", "#1 String", "Body #1", "x, y #2"])
 def test_a_setting_has_no_comments(text: str) -> None:
     root = Node({}, "", "", 1)
-    assert apply_setting(root, f"data.text={text}") == []
+    apply_setting(root, f"data.text={text}")
     assert root.plain() == {"data": {"text": text}}
 
 

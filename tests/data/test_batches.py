@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import order
-from regard.data.batches import batch_size, collate, token_batches
-from regard.data.order import (
+from regard.data import batches as batching
+from regard.data.batches import (
     Consecutive,
     Order,
     OrderPosition,
     Shuffled,
+    batch_size,
+    collate,
     numpy_random,
+    token_batches,
     uniform,
 )
 from regard.errors import InputError
@@ -145,8 +147,8 @@ PAIR_LENGTHS = np.random.RandomState(3).randint(1, 23, (COUNT, 2)).astype(np.int
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 35 examples, in blocks of 7."""
-    monkeypatch.setattr(order, "CHUNK", 35)
-    monkeypatch.setattr(order, "BLOCK", 7)
+    monkeypatch.setattr(batching, "CHUNK", 35)
+    monkeypatch.setattr(batching, "BLOCK", 7)
 
 
 def orders(epoch: int) -> list[Order]:

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data import cache, shards
-from regard.data.cache import CachedSet
+from regard.data import cache
+from regard.data.cache import CachedSet, Ragged, Shard, ShardTable, build_or_open
 from regard.data.pairs import Parallel
-from regard.data.shards import Ragged, Shard, ShardTable, build_or_open
 from regard.data.splits import Splits
 from regard.data.texts import RunningText
 from regard.data.tokens import Tokenizers
@@ -28,7 +27,7 @@ from regard.storage import cache_folder
 from regard.tasks import base
 from regard.tasks.base import train_on_examples
 from regard.tasks.language_model.likelihood import token_stream
-from regard.tasks.seq2seq.training import digest_pairs, encode_pairs, pair_ids, sources_of
+from regard.tasks.seq2seq.training import digest_pairs, encode_pairs
 from regard.text import Tokenizer, TokenizerSettings
 
 WORDS = ["ein", "Haus", "am", "Fluß", "ohne", "Dach", "日本", "🙂", "naïve"]
@@ -39,7 +38,7 @@ COUNT = 53
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Everything is large, in shards of 7 rows, and the cache is the test's own."""
     monkeypatch.setattr(cache, "SMALL", 1)
-    monkeypatch.setattr(shards, "ROWS", 7)
+    monkeypatch.setattr(cache, "ROWS", 7)
     monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
 
 
@@ -87,6 +86,15 @@ def test_pairs_on_disk_are_those_in_memory(
         disk.train[len(memory.train)]
 
 
+def sources(pairs: Sequence[Any]) -> Iterator[str]:
+    return (pair.source for pair in pairs)
+
+
+def ids_of(table: ShardTable, index: int) -> tuple[list[int], list[int]]:
+    shard, row = table.at(index)
+    return shard.columns["source"][row].tolist(), shard.columns["target"][row].tolist()
+
+
 @pytest.mark.parametrize("kind", ["bpe", "word"])
 @pytest.mark.parametrize("copying", [True, False])
 def test_ids_on_disk_are_those_in_memory(
@@ -94,15 +102,15 @@ def test_ids_on_disk_are_those_in_memory(
 ):
     disk, memory = both(Parallel(train=files, held_out=0.2).load, monkeypatch)
     settings = TokenizerSettings(kind, 280 if kind == "bpe" else 9)
-    tokenizers = [train_on_examples(splits.train, settings, "source", sources_of) for splits in (disk, memory, disk)]
+    tokenizers = [train_on_examples(splits.train, settings, "source", sources) for splits in (disk, memory, disk)]
     assert len({each.digest for each in tokenizers}) == 1
     pair = Tokenizers(tokenizers[0], tokenizers[0], copying)
     for limits in ((None, None), (5, 4)):
         one, other = (encode_pairs(splits.train, pair, limits, truncate=True) for splits in (disk, memory))
         assert one.folder is not None
         assert other.folder is None
-        found = [pair_ids(one, index) for index in range(len(one))]
-        assert found == [pair_ids(other, index) for index in range(len(memory.train))]
+        found = [ids_of(one, index) for index in range(len(one))]
+        assert found == [ids_of(other, index) for index in range(len(memory.train))]
         assert one.lengths("source", "target").tolist() == [[len(source), len(target)] for source, target in found]
         assert one.count("sources") == other.count("sources")
         if limits[0] is None and not copying:
@@ -117,11 +125,11 @@ def test_a_tokenizer_of_a_large_set_is_trained_on_examples_evenly_spaced(
     monkeypatch.setattr(base, "SAMPLE", 3)
     settings, last = TokenizerSettings("word", 100), len(memory.train) - 1
     with caplog.at_level("INFO", "regard"):
-        found = train_on_examples(disk.train, settings, "source", sources_of)
+        found = train_on_examples(disk.train, settings, "source", sources)
     assert f"tokenizer: trained on 3 of {last + 1} examples, evenly spaced" in caplog.text
     some = [memory.train[place] for place in (0, last // 2, last)]
-    assert found.digest == train_on_examples(some, settings, "source", sources_of).digest
-    assert found.digest != train_on_examples(memory.train, settings, "source", sources_of).digest
+    assert found.digest == train_on_examples(some, settings, "source", sources).digest
+    assert found.digest != train_on_examples(memory.train, settings, "source", sources).digest
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["valid", "held out"])
@@ -270,7 +278,7 @@ def test_a_changed_source_is_read_again(files: tuple[str, str], caplog):
     assert second[0].source == "neu"
     assert list(second)[1:] == before[1:]
     ids = encode_pairs(second, Tokenizers(tokenizer, tokenizer), (None, None), truncate=False)
-    assert pair_ids(ids, 0)[0] == tokenizer.encode("neu")
+    assert ids_of(ids, 0)[0] == tokenizer.encode("neu")
     assert list(first) == before  # a run that has it open keeps it
     assert digest_pairs(data.load()) != digest_pairs(Splits(before, before))
 

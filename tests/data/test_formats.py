@@ -263,10 +263,7 @@ def test_gold_json(tmp_path: Path):
     path = tmp_path / "gold.jsonl"
     records = [{"sure": [[0, 0]], "possible": [[1, 0]]}, {"sure": []}]
     path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    assert read_gold(path) == [
-        Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})),
-        Gold(frozenset(), frozenset()),
-    ]
+    assert read_gold(path) == [Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})), Gold(frozenset(), frozenset())]
 
 
 @pytest.mark.parametrize(
@@ -287,3 +284,17 @@ def test_what_is_no_link(name: str, line: str, said: str, tmp_path: Path, monkey
     with pytest.raises(InputError) as caught:
         (read_links if name == "found" else read_gold)(name)
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "available", "closest"),
+    [
+        ("text", ["comment_text", "toxic", "threat"], "comment_text"),
+        ("text", ["threat", "test"], "test"),
+        ("image", ["image_id", "file_name"], None),
+        ("label", ["Label", "labels"], "Label"),
+        ("answer_text", ["answers.answer_start", "answers.text"], "answers.text"),
+    ],
+)
+def test_the_column_that_is_proposed(name: str, available: list[str], closest: str | None):
+    assert MissingColumns("a.csv", [name], available).closest(name) == closest

@@ -287,10 +287,7 @@ def shards(folder: Path, count: int = 24, each: int = 10) -> str:
         files = {}
         for number in range(first, min(count, first + each)):
             label = number % 3
-            form = {
-                "cls": str(label).encode(),
-                "json": json.dumps({"label": CLASSES[label], "more": 1}).encode(),
-            }
+            form = {"cls": str(label).encode(), "json": json.dumps({"label": CLASSES[label], "more": 1}).encode()}
             ending = ("cls", "json")[number % 2]
             files |= {f"a/{number:04}.{ending}": form[ending], f"a/{number:04}.png": picture(number)}
         packed(folder / f"{first:04}.tar", files)
@@ -339,10 +336,7 @@ def test_parquet(large: bool, tmp_path: Path):
     ("files", "message"),
     [
         ({"1.cls": b"a"}, r"x.tar: sample '1' \(.cls\): has no image; expected one, such as .jpg"),
-        (
-            {"1.png": b"a"},
-            r"x.tar: sample '1' \(.png\): has no class; expected one under 'label'",
-        ),
+        ({"1.png": b"a"}, r"x.tar: sample '1' \(.png\): has no class; expected one under 'label'"),
         ({"1.png": b"a", "1.json": b"{"}, r"x.tar: sample '1' \(.png, .json\): has no class"),
         (
             {"1.png": b"a", "1.cls": b"7"},

@@ -8,7 +8,7 @@ import torch
 
 from regard.data.batches import SpelledTexts, spell_vocabulary
 from regard.errors import InputError
-from regard.tasks.language_model.training import Consecutive, Shuffled, WindowBatch
+from regard.tasks.language_model.run import Consecutive, Shuffled, WindowBatch
 from regard.tasks.masked_language_model.config import HIDDEN, REPLACED, MaskedTexts, Masking, pack
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import END, IGNORED, MASK, PAD, START

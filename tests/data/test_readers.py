@@ -172,7 +172,7 @@ def test_json_cut_in_the_last_line(file):
     [
         ('{"source": "a", "target": 3}', "character 17: column 'target' is int, expected text"),
         ('{"source": null, "target": "b"}', "character 2: column 'source' is NoneType, expected text"),
-        ('{"source": "a", "targt": "b"}', "no column 'target', there are 'source', 'targt'; did you mean"),
+        ('{"source": "a", "targt": "b"}', "no column 'target', there are 'source', 'targt'"),
         ('{"source": " ", "target": "b"}', "character 2: column 'source' is empty"),
         ('{"source": "a", "target": []}', "character 17: column 'target' is an empty list, expected at least one text"),
         ('{"source": "a", "target": ["b", 3]}', "column 'target' is int, expected text"),

@@ -11,14 +11,13 @@ import pytest
 from regard.data import cache
 from regard.data.cache import CachedSet
 from regard.data.files import Position, iterate_lines
-from regard.data.pairs import Parallel, Table
+from regard.data.pairs import Multiparallel, Parallel, Table
 from regard.data.texts import Dialogue, RunningText
 from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.storage import cache_folder
 from regard.tasks.classification.data import LabelledTables
-from regard.tasks.multi_target import Multiparallel
 
 LINES = [f"line {number} of a text" for number in range(9)]
 
@@ -247,11 +246,10 @@ def test_each_language_has_the_same_sources(tmp_path: Path):
 @pytest.mark.parametrize(
     ("languages", "train", "said"),
     [
-        ((), ("a",), "languages are none; name each once"),
-        (("de", "de"), ("a", "b", "c"), "languages are de, de; name each once"),
-        (("..x/",), ("a", "b"), r"languages has 'x/', which is no language's name"),
-        (("x.de", "y.de"), ("a", "b", "c"), "languages are de, de; name each once"),
-        (("de", "fr"), ("a", "b"), "train has 2 files; expected 3, the source's and one for each language"),
+        ((), ("a",), "languages are none; name each language once"),
+        (("..x/",), ("a", "b"), "languages are x/; name each language once, by letters, digits"),
+        (("x.de", "y.de"), ("a", "b", "c"), "languages are de, de; name each language once"),
+        (("de", "fr"), ("a", "b"), "languages are de, fr; give tables, or 3 files each: source and languages"),
     ],
 )
 def test_languages_and_files_that_do_not_fit(languages: tuple[str, ...], train: tuple[str, ...], said: str):

@@ -77,11 +77,7 @@ def test_several_files_are_read_in_order(tmp_path: Path):
         ("x.json", {"data": [{"title": "a"}]}, r"x.json: is no SQuAD file \(KeyError\('paragraphs'\)\)"),
         ("x.json", {"data": []}, r"x.json: no usable record"),
         ("x.json", changed(answers=[{"text": 5}]), r"x.json: data\[0\].paragraphs\[0\].qas\[0\]: got 5 as a text"),
-        (
-            "x.json",
-            changed(answers=[{"text": " "}]),
-            r"qas\[0\]: got ' ' as a text; expected one that is not blank",
-        ),
+        ("x.json", changed(answers=[{"text": " "}]), r"qas\[0\]: got ' ' as a text; expected one that is not blank"),
         ("x.json", changed(question=None), r"qas\[0\]: got None as a text"),
         ("x.jsonl", {"context": "a", "answer_text": "b"}, r"x.jsonl:1: .*question"),
     ],

@@ -9,9 +9,8 @@ from torch.nn import functional
 
 from regard.attention.record import record
 from regard.data.tokens import Tokenizers
-from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.engine import Engine, can_convert, supports_search
-from regard.decoding.search import Search
+from regard.decoding.search import DecodingConstraints, Search
 from regard.decoding.texts import search_ids
 from regard.errors import InputError
 from regard.models.luong import Luong, LuongConfig

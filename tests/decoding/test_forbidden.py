@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from regard.decoding import Beam, greedy, sample
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.sampling import Sampler
+from regard.decoding.sampling import Hypothesis, Sampler
 from regard.text.kinds import END, PAD, START
 from tests.decoding.scripted import NO, Language, Scripted, Text, sources
 

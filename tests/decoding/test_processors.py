@@ -14,17 +14,9 @@ from regard.config.registry import Registry
 from regard.decoding import processors as processor_names
 from regard.decoding import search as search_module
 from regard.decoding.beam import Beam
-from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.processors import (
-    Banned,
-    ForceToken,
-    LogitsProcessor,
-    MinimumLength,
-    NoRepeat,
-    RepetitionPenalty,
-)
-from regard.decoding.search import Search
+from regard.decoding.processors import Banned, ForceToken, LogitsProcessor, MinimumLength, NoRepeat, RepetitionPenalty
+from regard.decoding.sampling import Hypothesis
+from regard.decoding.search import DecodingConstraints, Search
 from regard.errors import InputError
 from regard.text.kinds import SPECIAL, SpecialTokens
 from tests.decoding.scripted import Language, Scripted, Text, sources
@@ -203,7 +195,7 @@ def only_the_end(special: SpecialTokens, vocabulary: int) -> LogitsProcessor:
 def test_a_processor_of_another_package(monkeypatch: pytest.MonkeyPatch):
     table = Registry("regard.decoding", processor_names.PROCESSORS.locations, "regard.processors")
     point = EntryPoint("only-the-end", f"{__name__}:only_the_end", "regard.processors")
-    monkeypatch.setattr(table, "plugins", {"only-the-end": [point]})
+    monkeypatch.setattr(table, "plugins", {"only-the-end": point})
     monkeypatch.setattr(search_module, "PROCESSORS", table)
     assert any(best.tokens for best, *_ in Search()(decoder(), sources(3), LIMITS))
     for kind in (Search(), Search(beam=3), Search(temperature=2.0)):
@@ -213,7 +205,7 @@ def test_a_processor_of_another_package(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_processor_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch):
     table = Registry("regard.decoding", {}, "regard.processors")
-    monkeypatch.setattr(table, "plugins", {"gone": [EntryPoint("gone", "nowhere:gone", "regard.processors")]})
+    monkeypatch.setattr(table, "plugins", {"gone": EntryPoint("gone", "nowhere:gone", "regard.processors")})
     monkeypatch.setattr(search_module, "PROCESSORS", table)
     with pytest.raises(InputError, match=r"regard\.processors 'gone' cannot be imported from nowhere:gone"):
         Search(logits_processors=("gone",))(decoder(), sources(3), LIMITS)

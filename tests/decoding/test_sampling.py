@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding import greedy, sample
-from regard.decoding.sampling import Sampler
+from regard.decoding.sampling import BLOCK, Sampler, best_scores
 from tests.decoding.scripted import NO, Language, Scripted, Text, sources
 
 DRAWS = 20_011
@@ -115,3 +115,14 @@ def test_no_token_is_possible(temperature: float, bad: list[float]):
     assert Sampler(temperature)(torch.tensor([good])).tolist() == [1]
     with pytest.raises(ValueError, match="no token is possible"):
         Sampler(temperature)(torch.tensor([good, bad]))
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("choices", [3, 2 * BLOCK, 30 * BLOCK, 30 * BLOCK + 7])
+@pytest.mark.parametrize("allowed", [0.01, 1.0])
+def test_the_best_scores_are_those_of_topk(count: int, choices: int, allowed: float):
+    scores = torch.randn(20, choices).masked_fill(torch.rand(20, choices) > allowed, -torch.inf)
+    best, places = best_scores(scores, count)
+    assert torch.equal(best, scores.topk(min(count, choices)).values)
+    assert torch.equal(best, scores.gather(1, places))
+    assert all(len(set(row)) == len(row) for row in places.tolist())

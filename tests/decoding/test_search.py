@@ -8,8 +8,7 @@ import torch
 
 from regard.config import loader, yaml_tree
 from regard.decoding import Hypothesis
-from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.search import Search
+from regard.decoding.search import DecodingConstraints, Search
 from regard.errors import InputError
 from tests.decoding.scripted import Language, Scripted, sources
 

@@ -30,9 +30,8 @@ from regard.runs.listing import read_record
 from regard.runs.recipes import path_of
 from regard.serve.openai import Completion, Embeddings
 from regard.serve.requests import HTTPError, Limits, RequestBody, build_body_type, parse
-from regard.storage import tensors
-from regard.storage.manifest import Manifest
 from regard.storage.published_folder import PublishedFolder
+from regard.storage.verified_files import Manifest, read_tensors
 from regard.tasks.options import PredictOptions
 from regard.text.kinds import SpecialTokens
 from regard.text.tokenizer import Tokenizer
@@ -128,7 +127,7 @@ TARGETS = [
     Target("a.npz", _npz(), lambda path: arrays(str(path), ["images", "names"])),
     Target("b.npz", _stored(), lambda path: arrays(str(path), ["images", "names"])),
     Target("image.png", _png(), read_image),
-    Target("weights.safetensors", save({"a": torch.zeros(2, 3), "b": torch.ones(4)}), tensors.read),
+    Target("weights.safetensors", save({"a": torch.zeros(2, 3), "b": torch.ones(4)}), read_tensors),
     Target("manifest.json", (RUNS / "dates" / "manifest.json").read_bytes(), lambda path: Manifest.read(path.parent)),
     Target("run.yaml", path_of("dates").read_bytes(), run_file.read),
     Target("source.tokenizer.json", (RUNS / "dates" / "source.tokenizer.json").read_bytes(), Tokenizer.load),

@@ -12,17 +12,17 @@ import httpx
 import pytest
 import torch
 import yaml
-from huggingface_hub import HfApi, errors
-from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
 
 from regard.errors import InputError, RunError
-from regard.hub import export_run, import_run
-from regard.hub.upload import card, check_name, push
+from regard.hub import exporting
+from regard.hub.exporting import export_run
+from regard.hub.importing import import_run
+from regard.hub.model_card import card
 from regard.models.pretrained import Pretrained
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.storage import hub_download as hub
-from regard.storage import tensors as weights
 from regard.storage.run_folder import RunDirectory
 from tests.hub.published import CONFIGURATIONS, gpt2
 
@@ -204,12 +204,12 @@ def test_a_model_of_the_hub_is_written_down_with_its_commit(
 
 def test_an_export_that_differs_is_removed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import_run(str(folder), tmp_path / "run")
-    write = weights.write
+    write = exporting.write_tensors
 
     def spoiled(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
         write(path, tensors | {"transformer.ln_f.bias": tensors["transformer.ln_f.bias"] + 0.1}, metadata)
 
-    monkeypatch.setattr(weights, "write", spoiled)
+    monkeypatch.setattr(exporting, "write_tensors", spoiled)
     with pytest.raises(RunError, match=r"differs from the run by up to .*removed"):
         export_run(tmp_path / "run", tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
@@ -247,56 +247,3 @@ def test_a_card_has_figures_data_and_settings_and_no_path(run: Path):
     for part in ("# de-en", "exported for ONNX", "| test/bleu | 30.5 |", "| train | 29,000 pairs |", "steps: 700"):
         assert part in text
     assert "secret" not in text
-
-
-class Api:
-    """A hub that records what it gets."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, Any]] = []
-
-    def create_repo(self, api: HfApi, name: str, **options: Any) -> str:
-        self.calls.append(("create", (name, options)))
-        return f"hub/{name}"
-
-    def upload_folder(self, api: HfApi, **options: Any) -> None:
-        self.calls.append(("upload", options))
-
-
-def test_an_export_is_uploaded_as_a_private_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    hub = Api()
-    monkeypatch.setattr(HfApi, "create_repo", lambda *a, **o: hub.create_repo(*a, **o))
-    monkeypatch.setattr(HfApi, "upload_folder", lambda *a, **o: hub.upload_folder(*a, **o))
-    assert push(tmp_path, "me/model") == "hub/me/model"
-    (_, (name, options)), (_, uploaded) = hub.calls
-    assert (name, options) == ("me/model", {"private": True, "exist_ok": True})
-    assert (uploaded["repo_id"], uploaded["folder_path"]) == ("me/model", tmp_path)
-
-
-def refusal(code: int) -> HfHubHTTPError:
-    return HfHubHTTPError("", response=answer(code))
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "said"),
-    [
-        (LocalTokenNotFoundError("none"), InputError, "nobody is logged in to the hub; log in with `hf auth login`"),
-        (refusal(403), InputError, r"does not let you write there \(HTTP 403\); log in"),
-        (refusal(500), RunError, r"the upload failed \(HTTP 500\); the export is in .*, push it again"),
-        (OSError("no route"), RunError, r"the upload failed \(no route\); the export is in"),
-        (httpx.ConnectError("no such name"), RunError, r"the upload failed \(no such name\); the export is in"),
-    ],
-)
-def test_a_refused_upload_is_one_line(error: Exception, kind: type, said: str, tmp_path: Path, monkeypatch):
-    def fail(*arguments: object, **options: object) -> None:
-        raise error
-
-    monkeypatch.setattr(HfApi, "create_repo", fail)
-    with pytest.raises(kind, match=said):
-        push(tmp_path, "me/model")
-
-
-@pytest.mark.parametrize("name", ["model", "a b/c", "a/b/c", ""])
-def test_a_name_without_an_owner_is_refused_before_the_export(name: str):
-    with pytest.raises(InputError, match="expected OWNER/NAME on the hub"):
-        check_name(name)

@@ -20,10 +20,11 @@ import regard
 from regard import load
 from regard.data.batches import bert_inputs
 from regard.errors import InputError, RunError
-from regard.hub import export_run, import_run
+from regard.hub.exporting import export_run
 from regard.hub.families import FAMILIES as TABLES
 from regard.hub.families import gpt2
 from regard.hub.families.weights import Part
+from regard.hub.importing import import_run
 from regard.hub.parity import compare, make_inputs, run_model
 from regard.models.pretrained import Pretrained, PretrainedConfig, PretrainedLanguageModel, PretrainedSeq2Seq
 from regard.models.published import convert_tokenizer, load_part

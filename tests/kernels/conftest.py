@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from regard.kernels import additive, libraries, rotary
+from regard.kernels import additive, libraries
 from regard.kernels.compiler import INSTRUCTIONS, Instructions
 
 FOUND = libraries.widest_instructions()
@@ -18,7 +18,7 @@ if FOUND and FOUND.machine == NARROW.machine:
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """This machine as if it knew no more instructions than these."""
     monkeypatch.setattr(libraries, "widest_instructions", lambda: request.param)
-    caches = libraries.find, additive.library, rotary.library
+    caches = libraries.find, additive.library
     for each in caches:
         each.cache_clear()
     try:

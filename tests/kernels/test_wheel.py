@@ -40,7 +40,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGARD_COMPILE", raising=False)
     monkeypatch.setattr(compiler, "compiler", lambda: "c++")
-    monkeypatch.setattr(compiler, "names", lambda: ["additive", "rotary"])
+    monkeypatch.setattr(compiler, "names", lambda: ["additive", "other"])
     return tmp_path
 
 
@@ -67,7 +67,7 @@ def test_a_wheel_carries_a_library_for_each_source_and_instructions(
     machine: tuple[Instructions, ...], tag: str, build: ModuleType, package: Path, monkeypatch: pytest.MonkeyPatch
 ):
     compiles(monkeypatch, machine)
-    expected = [f"regard/kernels/{name}-{each.name}.so" for name in ("additive", "rotary") for each in machine]
+    expected = [f"regard/kernels/{name}-{each.name}.so" for name in ("additive", "other") for each in machine]
     found, libraries = wheel(build, package)
     assert (found, libraries) == (f"py3-none-manylinux_2_28_{tag}", sorted(expected))
 

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from regard.attention import Attend
 from regard.attention.align import Align, Aligned, AlignInput, Hard, Monotonic, StraightThrough
 from regard.attention.heads import MultiHead
-from regard.attention.history import Coverage, History, LocationAware, make_attend
+from regard.attention.history import Coverage, History, LocationAware
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import (
@@ -30,7 +30,7 @@ from regard.attention.scores import (
     Score,
     TanhDot,
 )
-from regard.models.attention import ALIGNS, AlignName
+from regard.models.attention import ALIGNS, AlignName, make_attend
 from regard.models.bahdanau import BackwardInitialState, Bahdanau, BahdanauConfig, BahdanauDecoder, MaxoutReadout
 from regard.models.bottleneck import Bottleneck, BottleneckConfig, BottleneckDecoder
 from regard.models.captioner import FirstInputInitialState
@@ -47,7 +47,6 @@ from regard.nn.decoders import (
     SummaryInitialState,
     ZeroInitialState,
 )
-from regard.nn.encoders import RecurrentEncoder
 from regard.nn.layers import (
     EncoderLayer,
     FeedForward,
@@ -61,7 +60,7 @@ from regard.nn.layers import (
     TokenEmbedding,
 )
 from regard.nn.output import CopyOutput, Output, OutputLayer
-from regard.nn.recurrent import CellReader, GRUResetBefore, Recurrent, SequenceReader, Stack
+from regard.nn.recurrent import CellReader, GRUResetBefore, Recurrent, RecurrentEncoder, SequenceReader, Stack
 from regard.nn.transformer import DecoderLayer, TransformerDecoder, TransformerEncoder
 from regard.testing import check_decoder
 

@@ -8,12 +8,13 @@ import torch
 from regard.attention import Attend
 from regard.attention import attend as attend_plainly
 from regard.attention.heads import MultiHead
-from regard.attention.history import Coverage, History, make_attend
+from regard.attention.history import Coverage, History
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive
 from regard.kernels.additive import score_additive
 from regard.kernels.compiler import compiler
+from regard.models.attention import make_attend
 from regard.testing import check_attention
 from tests.laws import cases
 

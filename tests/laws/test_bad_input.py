@@ -13,7 +13,7 @@ from regard.attention.memory import Memory, check_inputs
 from regard.attention.record import record
 from regard.attention.scores import Dot, Location, ScaledDot
 from regard.models.attention import ALIGNS
-from regard.nonfinite import detect_nonfinite
+from regard.work import detect_nonfinite
 from tests.laws import cases
 
 

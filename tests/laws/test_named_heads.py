@@ -117,7 +117,7 @@ def halves(query_width: int, window: int) -> Align:
 def test_those_of_a_plugin_are_used(make: Any, monkeypatch: pytest.MonkeyPatch):
     for registry, name in ((SCORES, "unscaled"), (ALIGNS, "halves")):
         point = EntryPoint(name, f"{__name__}:{name}", registry.group)
-        monkeypatch.setitem(registry.__dict__, "plugins", {name: [point]})
+        monkeypatch.setitem(registry.__dict__, "plugins", {name: point})
     found = output(make, score="unscaled", align="halves")
     assert not torch.allclose(found, output(make, score="dot"))
     assert not torch.allclose(found, output(make, align="halves"))

@@ -8,9 +8,8 @@ from regard.attention.heads import MultiHead
 from regard.data.batches import spell_vocabulary
 from regard.models.elmo import Elmo, ElmoConfig, ElmoEmbedding, ScalarMix, word_states
 from regard.nn.decoders import Encoder
-from regard.nn.encoders import RecurrentEncoder
 from regard.nn.layers import EncoderLayer, FeedForward, PreNorm, Sinusoidal
-from regard.nn.recurrent import SequenceReader
+from regard.nn.recurrent import RecurrentEncoder, SequenceReader
 from regard.nn.transformer import TransformerEncoder
 from regard.text import Tokenizer, TokenizerSettings
 

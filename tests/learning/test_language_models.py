@@ -12,7 +12,7 @@ from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.lstmn import LSTMNConfig
 from regard.runs import train as launch
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.run import LanguageModelRun
 from regard.text import TokenizerSettings

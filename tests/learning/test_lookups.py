@@ -1,6 +1,7 @@
 """A pointer network learns to sort and a Turing machine to copy in seconds, and their pictures show how."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from regard.models.pointer_network import PointerNetworkConfig
 from regard.models.turing_machine import TuringMachineConfig
 from regard.runs import train as launch
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicRun, Copy, Recall, RepeatCopy
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.pointer import ConvexHull, Pointer, PointerRun, Sorting
@@ -114,7 +115,7 @@ def test_it_copies_and_shows_how(copying: Path):
 
 def test_longer_rows_than_in_training(copying: Path):
     run = opened(copying)
-    longer = run.config.data.sample_many(30, (6, 6))
+    longer = replace(run.config.data, least=6, most=6, test=30).tests()
     assert run.compute_metrics(longer, EvaluationOptions(), rows=16)["wrong-bits"] < 30
     assert len(run.predict([" ".join(["01001"] * 11)])[0].values["probabilities"]) == 11
 

@@ -9,7 +9,7 @@ import pytest
 from regard.data.pairs import Pair, Parallel
 from regard.models.pointer_generator import PointerConfig
 from regard.runs import train as launch
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.text import TokenizerSettings
 from regard.training.settings import Training

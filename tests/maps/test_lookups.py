@@ -9,8 +9,8 @@ from numpy.random import default_rng
 
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights
-from regard.maps.alignment import Words
-from regard.maps.heads import HeadMaps, Side
+from regard.maps.alignment import Side, Words
+from regard.maps.heads import HeadMaps
 from regard.maps.lookups import (
     AlternativeMap,
     Breakdown,

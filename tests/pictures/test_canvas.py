@@ -6,38 +6,26 @@ import numpy as np
 import pytest
 
 from regard.pictures import canvas
-from regard.pictures.canvas import TITLE_LETTERS, TITLE_TYPE, Canvas, plotting
+from regard.pictures.canvas import TITLE_LETTERS, grid_figure, plotting
 from regard.pictures.chart import Chart, Grid, charts
 from regard.pictures.page import stylesheet
 from regard.tasks.prediction import GeneratedText
 from tests.attribution.untrained import writing
 
 
-def lines_of(title: str, width: float = 4.5) -> tuple[list[str], list[str]]:
-    with plotting():
-        canvas = Canvas()
-        figure = canvas.finish(canvas.add_title(title, width))
-        boxes = [text.get_window_extent() for text in figure.texts]
-    assert max(box.width for box in boxes) <= width * figure.dpi + 1
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-    heads = [text for text in figure.texts if text.get_fontsize() == TITLE_TYPE]
-    return [text.get_text() for text in heads], [text.get_text() for text in figure.texts[len(heads) :]]
-
-
-def test_a_long_title_is_wrapped_at_blanks_and_nothing_is_lost():
-    text = "a title of several words that is longer than one line of the picture"
-    lines, details = lines_of(text)
-    assert len(lines) > 1
-    assert " ".join(lines) == text
-    assert not details
-    assert "".join(lines_of("x" * 120)[0]) == "x" * 120  # a word longer than a line is broken
-
-
-def test_details_are_never_cut_however_long_the_text_is():
-    lines, details = lines_of("word " * 300 + "\nnorms of weight × value, source 0:4, target 4:8")
-    assert len(" ".join(lines)) <= TITLE_LETTERS
-    assert lines[-1].endswith("…")
-    assert details == ["norms of weight × value, source 0:4, target 4:8"]
+def test_a_long_title_is_wrapped_and_details_are_never_cut():
+    title = "word " * 300 + "\nnorms of weight × value, source 0:4, target 4:8"
+    with plotting(title):
+        figure, ((axes,),) = grid_figure(title, 1, 1, (4.5, 1.0), "a note", "")
+        figure.draw_without_rendering()
+    first, *details = figure.get_suptitle().splitlines()
+    assert len(first) == TITLE_LETTERS
+    assert first.endswith("…")
+    assert details == ["norms of weight × value, source 0:4, target 4:8", "a note"]
+    box = figure.texts[0].get_window_extent()
+    assert box.x1 <= figure.bbox.x1
+    assert box.y0 >= axes.get_window_extent().y1
+    assert axes.get_window_extent().height > 0.6 * figure.dpi
 
 
 def test_an_output_that_ends_at_its_length_limit_is_marked():
@@ -150,7 +138,7 @@ def test_every_line_is_drawn_with_its_points_scales_and_names():
 
 def test_a_grid_has_a_cell_and_its_number_for_each():
     (axes,) = charts([Grid("t", "head", {"one": [12.34, 80.0], "two": [5.0]})]).axes
-    assert sorted(text.get_text() for text in axes.texts) == ["12.3", "5", "80"]
+    assert sorted(text.get_text() for text in axes.texts) == ["12.3", "5", "80", "–"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two"]
     (mesh,) = axes.collections
     shown = np.ma.asarray(mesh.get_array())

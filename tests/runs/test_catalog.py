@@ -100,7 +100,7 @@ class Mine(Luong):
 def add(monkeypatch: pytest.MonkeyPatch, registry: Registry, name: str, part: str) -> None:
     """As an installed package would."""
     point = EntryPoint(name, f"{__name__}:{part}", registry.group)
-    monkeypatch.setitem(vars(registry), "plugins", {name: [point]})
+    monkeypatch.setitem(vars(registry), "plugins", {name: point})
 
 
 @pytest.mark.parametrize("model", ["{name: luong, width: 6, score: laplace}", TRANSFORMER])

@@ -14,13 +14,11 @@ from accelerate import PartialState
 
 import regard
 from regard.errors import InputError, RunError
-from regard.runs import resume
 from regard.runs import train as train_module
 from regard.runs.train import open_folder
-from regard.storage.manifest import sha256
 from regard.storage.run_folder import RunDirectory
-from regard.training.devices import VARIABLES, choose_threads
-from regard.training.settings import Training
+from regard.storage.verified_files import sha256
+from regard.training.settings import VARIABLES, Training, choose_threads
 from tests.runs.test_interface import Reader, lookup
 
 
@@ -38,12 +36,12 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run"
 
 
-@pytest.mark.parametrize("name", resume.DECISIVE)
+@pytest.mark.parametrize("name", train_module.DECISIVE)
 def test_another_environment_is_refused_or_allowed(
     begun: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     before = json.loads((begun / "environment.json").read_text())
-    now = resume.current_environment
+    now = train_module.current_environment
     monkeypatch.setattr(
         train_module, "current_environment", lambda *given: now(*given) | {name: 77 if name == "threads" else "other"}
     )
@@ -107,7 +105,7 @@ def test_threads_follow_setting_environment_beginning_and_size(
 
 
 def test_a_run_of_an_older_version_resumes(begun: Path, monkeypatch: pytest.MonkeyPatch):
-    now = resume.current_environment
+    now = train_module.current_environment
     monkeypatch.setattr(train_module, "current_environment", lambda *given: now(*given) | {"instructions": "other"})
     older = json.loads((begun / "environment.json").read_text())
     del older["instructions"]

@@ -17,7 +17,7 @@ from regard.data.records import Records, records_of
 from regard.errors import InputError, RunError
 from regard.runs import run_file
 from regard.runs.interface import list_overrides
-from regard.storage import tensors
+from regard.storage import run_folder
 from regard.tasks.custom import CustomRun
 from regard.training.objectives import Objective
 
@@ -84,7 +84,9 @@ def test_an_own_model_learns_and_its_run_opens(tmp_path: Path):
 def test_opening_a_custom_run_reads_its_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     model, _ = fitted(tmp_path / "run", 2)
     read: list[Path] = []
-    monkeypatch.setattr(tensors, "read", lambda path, plain=tensors.read: read.append(path) or plain(path))
+    monkeypatch.setattr(
+        run_folder, "read_tensors", lambda path, plain=run_folder.read_tensors: read.append(path) or plain(path)
+    )
     opened: Any = regard.load(tmp_path / "run")
     assert [path.name for path in read] == ["weights.safetensors"]
     kept = opened.tensors

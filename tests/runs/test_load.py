@@ -12,7 +12,7 @@ from regard.errors import InputError, RunError
 from regard.nn.decoders import EncoderDecoder
 from regard.runs import run_file
 from regard.runs import train as launch
-from regard.runs.load import apply_average
+from regard.runs.run_file import apply_average
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.seq2seq.config import Seq2Seq
 from regard.tasks.seq2seq.run import Seq2SeqRun
@@ -133,11 +133,7 @@ def test_an_unfinished_run_has_the_weights_of_a_checkpoint(
 def test_tied_weights_of_a_checkpoint_have_one_average():
     own = {"embed": torch.ones(2), "fixed": torch.zeros(2), "output": torch.ones(2)}
     found = apply_average(own, {"embed": torch.full((2,), 5.0)})
-    assert {name: each.tolist() for name, each in found.items()} == {
-        "embed": [5, 5],
-        "fixed": [0, 0],
-        "output": [5, 5],
-    }
+    assert {name: each.tolist() for name, each in found.items()} == {"embed": [5, 5], "fixed": [0, 0], "output": [5, 5]}
 
 
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
@@ -184,21 +180,8 @@ def test_a_prefix_of_words_that_each_source_has_for_itself(run: Seq2SeqRun):
     assert all(each.text.startswith("bx") for one in drawn for each in (one, *one.alternatives))
 
 
-def test_phrases_of_words_that_each_source_has_for_itself(run: Seq2SeqRun):
-    """In an order of lengths that is not that of the texts, in which they are searched."""
-    texts = ["ayxccc", "xb", "zabx"]
-    found = run.predict(texts, beam=3, phrases=["xa", "b"])
-    for text, each in zip(texts, found, strict=True):
-        assert "xa" in each.text, text
-        assert "b" in each.text, text
-    scores = run.score([Pair(text, each.text, "x:1") for text, each in zip(texts, found, strict=True)])
-    for each, tokens in zip(found, scores, strict=True):
-        assert each.score == pytest.approx(sum(tokens if each.finished else tokens[:-1]), rel=1e-4)
-
-
-@pytest.mark.parametrize("what", [{"prefix": "x"}, {"phrases": ["ax"], "beam": 3}])
-def test_a_word_that_neither_the_vocabulary_nor_the_source_has(run: Seq2SeqRun, what: dict):
+def test_a_word_that_neither_the_vocabulary_nor_the_source_has(run: Seq2SeqRun):
     with pytest.raises(
         InputError, match=r"^text 2: '\w+' has pieces that are neither in the vocabulary nor in the text"
     ):
-        run.predict(["ax", "ay"], **what)
+        run.predict(["ax", "ay"], prefix="x")

@@ -15,9 +15,7 @@ from regard.attention.align import Align
 from regard.cli.main import main
 from regard.data.pairs import Parallel
 from regard.errors import InputError
-from regard.models.catalog import (
-    build,
-)
+from regard.models.catalog import build
 from regard.runs import run_file
 from regard.runs.recipes import names, path_of
 from regard.runs.run_file import RunConfig, make_schema

@@ -15,14 +15,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.errors import InputError
-from regard.hub import import_run
+from regard.hub.importing import import_run
 from regard.runs import run_file
 from regard.runs.listing import read_record
-from regard.runs.load import check_sizes, load
-from regard.runs.resume import ENVIRONMENT, read_threads
+from regard.runs.run_file import check_sizes, load
+from regard.runs.train import ENVIRONMENT, read_threads
 from regard.storage.run_folder import SCALE, RunDirectory
 from regard.tasks.regression import NumberOutput
-from regard.tasks.summary import DataSummary
 from regard.training.loop import fit
 from tests.hub.published import CONFIGURATIONS, gpt2
 from tests.training import toy
@@ -143,12 +142,6 @@ def test_an_environment_of_a_stranger(folder: Path):
     sign(folder)
     with pytest.raises(InputError, match=r"environment.json: threads is 'many', though its SHA-256 is right"):
         read_threads(RunDirectory.open(folder))
-
-
-@pytest.mark.parametrize("values", [{}, {"rows": 1}, {"rows": {"train": {"x": 1}}, "lengths": {}, "warnings": []}])
-def test_a_summary_of_a_stranger(values: dict[str, object]):
-    with pytest.raises(InputError, match=r"data.json: is no summary of data"):
-        DataSummary.of_json(values)
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"mean": 1}', '{"mean": "x", "deviation": 1}'])

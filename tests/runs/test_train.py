@@ -31,7 +31,7 @@ def test_a_recipe_of_each_task(regard, task: str, tmp_path: Path):
 def prediction() -> GeneratedText:
     weights = np.array([[1.0, 0.0], [1 / 3, 2 / 3], [0.0, 1.0]])
     attention = Alignment(weights, ("x", "b"), ("a", "b", "</s>"))
-    other = GeneratedText("ax", -1.5, False, ("a", "x"), missing=("b",))
+    other = GeneratedText("ax", -1.5, False, ("a", "x"))
     return GeneratedText("ab", -0.25, True, ("a", "b", "</s>"), attention, (other,))
 
 
@@ -42,7 +42,6 @@ def test_to_json():
         "text": "ab",
         "score": -0.25,
         "finished": True,
-        "missing": [],
         "tokens": ["a", "b", "</s>"],
         "attention": {
             "source": ["x", "b"],
@@ -54,7 +53,6 @@ def test_to_json():
                 "text": "ax",
                 "score": -1.5,
                 "finished": False,
-                "missing": ["b"],
                 "tokens": ["a", "x"],
                 "attention": None,
                 "alternatives": [],

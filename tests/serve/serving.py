@@ -32,11 +32,11 @@ def streaming(answer: Callable[[Sequence[Any], IsActive], Iterator[ResponsePart]
 
 
 @contextmanager
-def serving(*runs: ServedRun, limits: Limits | None = None, access_log: bool = False, **options: Any) -> Iterator[str]:
+def serving(*runs: ServedRun, limits: Limits | None = None, **options: Any) -> Iterator[str]:
     """The address of a server of these runs."""
     limits = Limits() if limits is None else limits
     with listen("127.0.0.1", 0) as listener:
-        server = build_server(build_app(runs or (run(),), limits, **options), limits, access_log=access_log)
+        server = build_server(build_app(runs or (run(),), limits, **options), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

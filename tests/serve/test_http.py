@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import re
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -359,15 +358,6 @@ def test_metrics_count_requests_by_known_routes():
     assert f'regard_request_seconds_count{{route="{PREDICT}"}} 3.0' in lines
     assert "regard_requests_active 0.0" in lines
     assert not any('route="/x"' in line for line in lines)
-
-
-def test_the_access_log_has_a_line_for_each_response(capsys: pytest.CaptureFixture[str]):
-    with serving(access_log=True) as address:
-        httpx.get(address + "/health")
-        httpx.get(address + "/%0a%22")
-    first, second = capsys.readouterr().err.splitlines()
-    assert re.search(r'127\.0\.0\.1:\d+ "GET /health HTTP/1\.1" 200', first)
-    assert re.search(r'"GET /%0A%22 HTTP/1\.1" 404', second)
 
 
 def fail(requests: Sequence[Echo], active: IsActive) -> Iterator[ResponsePart]:

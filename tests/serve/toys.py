@@ -20,8 +20,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
-from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.training import ClassOutputs
+from regard.tasks.classification.run import ClassificationRun, ClassOutputs
 from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_captioning.config import ImageCaptioning

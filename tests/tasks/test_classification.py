@@ -16,16 +16,17 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.tasks.base import ReadingObjective
 from regard.tasks.class_prediction import (
     compute_class_metrics,
     compute_class_weights,
     count_labels,
     describe_constant_accuracy,
 )
-from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.inputs import TwoTexts, collate_marked, truncate_texts
-from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.training import ClassOutputs, TextObjective
+from regard.tasks.classification.config import Classification
+from regard.tasks.classification.data import Labelled, LabelledTables
+from regard.tasks.classification.inputs import collate_marked, truncate_texts
+from regard.tasks.classification.run import ClassificationRun, ClassOutputs
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import END, PAD, START
 from regard.training.settings import Training
@@ -147,11 +148,15 @@ def test_metrics_by_hand():
 
 def test_loss_is_the_cross_entropy_of_the_logits():
     torch.manual_seed(1)
-    model = Rocktaschel(11, 3, RocktaschelConfig(embedding=5, width=3)).double().eval()
+    sizes = RocktaschelConfig(embedding=5, width=3)
+    model = Rocktaschel(11, 3, sizes).double().eval()
     examples = [Labelled(("a b", "a"), "b", "x:1"), Labelled(("b", "a"), "c", "x:2")]
-    form = TwoTexts(Tokenizer.train(TokenizerSettings("word", 9), ["a b"]), RocktaschelConfig())
-    splits = Splits(examples, examples, [])
-    task = TextObjective(splits, form, ClassOutputs(("a", "b", "c")), Training(batch_tokens=5))
+    tokenizer = Tokenizer.train(TokenizerSettings("word", 9), ["a b"])
+    chosen = Classification(
+        data=LabelledTables(second="b"), model=sizes, tokenizer=tokenizer.settings, training=Training(batch_tokens=5)
+    )
+    run = ClassificationRun(chosen, model, tokenizer, ClassOutputs(("a", "b", "c")))
+    task = ReadingObjective(run, Splits(examples, examples), run.encode_all(examples))
     batch = task.batch(0, [0, 1])
     wanted = -model(*batch.inputs).log_softmax(-1)[torch.arange(2), batch.targets].sum()
     torch.testing.assert_close(task.loss(model, batch, 1).total, wanted)
@@ -201,10 +206,3 @@ def test_the_loss_of_an_example_is_multiplied_by_the_weight_of_its_class():
 
 def test_the_accuracy_of_a_constant_prediction():
     assert describe_constant_accuracy(count_labels(EXAMPLES)) == "always 'a' has an accuracy of 60"
-
-
-@pytest.mark.parametrize("value", ["{pos: 2}", "even"])
-def test_other_weights_are_refused(value: str):
-    with pytest.raises(InputError, match="class_weights: got"):
-        run_file.read(path_of("classify"), ["data.train=a.tsv", f"class_weights={value}"])
-    assert run_file.read(path_of("classify"), ["data.train=a.tsv", "class_weights=balanced"])

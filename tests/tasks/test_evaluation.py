@@ -15,7 +15,7 @@ from regard.cli import predict
 from regard.cli.main import main
 from regard.cli.predict import iterate_predictions
 from regard.data.generated.pairs import Dates
-from regard.data.pairs import Pair
+from regard.data.pairs import Multiparallel, Pair
 from regard.data.tokens import Limit, Tokenizers, count_together, limit_lengths, report_cut
 from regard.decoding.search import Search
 from regard.errors import InputError
@@ -23,17 +23,17 @@ from regard.metrics import ERROR_RATES, METRICS, describe_units
 from regard.models.bert import BertConfig, BertSpans
 from regard.models.catalog import CLASSIFIERS, build
 from regard.models.gpt2 import GPT2Config
+from regard.models.one_to_many import OneToMany
 from regard.models.pointer_generator import PointerConfig
 from regard.models.transformer import TransformerConfig
 from regard.serve.operations import build_operations
 from regard.serve.worker import Replicas
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import Labelled, LabelledTables
-from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.training import ClassOutputs
+from regard.tasks.classification.run import ClassificationRun, ClassOutputs
 from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.multi_target import Multiparallel, MultiTarget, MultiTargetRun, build_many
+from regard.tasks.multi_target import MultiTarget, MultiTargetRun
 from regard.tasks.options import EvaluationOptions, PredictOptions
 from regard.tasks.run import Run, describe_examples, describe_search
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
@@ -240,7 +240,8 @@ def test_several_languages_cut_their_source_once(caplog: pytest.LogCaptureFixtur
     data = Multiparallel(languages=("de", "fr"), train=("a", "b", "c"))
     config = MultiTarget(data=data, source=WORDS, target=WORDS, model=model, metrics=("rouge-l",), truncate=True)
     both = {name: Tokenizers(TOKENIZER, TOKENIZER) for name in data.names}
-    run = MultiTargetRun(config, build_many(config, both).eval(), both)
+    models = {name: build(model, *sides.sizes, sides.special) for name, sides in both.items()}
+    run = MultiTargetRun(config, OneToMany(models).eval(), both)
     run.predict([LONG, "a"])
     run.evaluate({name: [Pair(LONG, "a", "f:1")] for name in data.names})
     assert caplog.messages == [

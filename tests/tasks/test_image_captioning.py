@@ -13,7 +13,7 @@ from PIL import Image
 from regard import load
 from regard.attention.record import record
 from regard.errors import InputError
-from regard.hub import import_run
+from regard.hub.importing import import_run
 from regard.images import Preparation
 from regard.models.captioner import GridTransformerConfig
 from regard.models.catalog import CAPTIONERS
@@ -173,7 +173,7 @@ def test_the_others_train_too(folder: Path, tmp_path: Path, model: str):
     [
         ("images={size: 32}", "images.size is 32, but model.image is 16; remove images.size"),
         ("images={mean: [0.5, 0.5, 0.5]}", "images.mean has 3 numbers; expected 1, or 1"),
-        ("attention_losses={guided: 1.0}", "attention_losses.guided needs word links, and images have none"),
+        ("attention_losses={guided: 1.0}", "attention_losses.guided needs word links, and images and sounds have none"),
     ],
 )
 def test_settings_that_do_not_fit(folder: Path, setting: str, message: str):

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.class_prediction import order_like_start
-from regard.tasks.image_classification import TASK
 from regard.tasks.image_classification.config import ImageClassification
 from regard.tasks.image_classification.run import ImageClassificationRun
 
@@ -166,12 +164,6 @@ def test_the_command_predicts_from_tables_that_name_images(regard, tmp_path: Pat
     image.unlink()
     code, _, errors = regard("predict", run, f"{table}:3")
     assert (code, "labels.csv:3: no image 1 beside the table, in a folder there or here" in errors) == (2, True)
-
-
-def test_what_comes_after_training(folder: Path):
-    found = config(folder)
-    assert TASK.usage(found) == f"regard predict {{}} {folder}/train-images-idx3-ubyte.gz:1"
-    assert TASK.usage(replace(found, data=replace(found.data, train=None))) == "regard predict {} IMAGE"
 
 
 @pytest.mark.parametrize(

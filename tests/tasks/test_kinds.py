@@ -29,8 +29,7 @@ from regard.pictures.page import build_payload
 from regard.tasks.class_prediction import ClassPrediction
 from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
-from regard.tasks.classification.run import ClassificationRun
-from regard.tasks.classification.training import ClassOutputs
+from regard.tasks.classification.run import ClassificationRun, ClassOutputs
 from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_classification.config import ImageClassification

@@ -12,7 +12,7 @@ from regard.models.catalog import build_language_model
 from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import LanguageModel, RecurrentLanguageModelConfig
 from regard.tasks.language_model.likelihood import CHUNK, measure_texts, token_losses, token_stream
-from regard.tasks.language_model.training import (
+from regard.tasks.language_model.run import (
     Consecutive,
     LanguageModelObjective,
     Shuffled,

@@ -142,9 +142,9 @@ def test_what_does_not_fit(tmp_path: Path):
 
 def test_generated_messages_have_a_clause_for_each_topic():
     assert isinstance(run_file.read(path_of("topics"), ["data.train=a.tsv"]).data, LabelSetTables)
-    train, valid, test = Topics(train=200, valid=20, test=30).messages()
+    train, valid, test = Topics(train=200, valid=20, test=30).load().by_name.values()
     assert (len(train), len(valid), len(test)) == (200, 20, 30)
-    assert len({each.text for each in (*train, *valid, *test)}) == 250
-    assert {topic for each in train for topic in each.topics} == set(CLAUSES)
-    assert {len(each.topics) for each in train} == {0, 1, 2, 3}
-    assert all("{" not in each.text and len(each.text.split(" , ")) > len(each.topics) for each in train)
+    assert len({each.texts for each in (*train, *valid, *test)}) == 250
+    assert {topic for each in train for topic in each.label} == set(CLAUSES)
+    assert {len(each.label) for each in train} == {0, 1, 2, 3}
+    assert all("{" not in each.texts[0] and len(each.texts[0].split(" , ")) > len(each.label) for each in train)

@@ -13,7 +13,7 @@ from regard.data.generated.pairs import Dates
 from regard.data.pairs import Pair
 from regard.data.splits import Splits
 from regard.data.tokens import Tokenizers
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.sampling import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.texts import encode_pairs
 from regard.errors import InputError
@@ -23,6 +23,7 @@ from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.decoders import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
+from regard.tasks.options import EvaluationOptions
 from regard.tasks.seq2seq import run as seq2seq
 from regard.tasks.seq2seq.config import MetricName, Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.run import Seq2SeqRun
@@ -70,7 +71,7 @@ def task(both: Tokenizers, model: EncoderDecoder | None = None, **settings) -> S
 
 def measure(both: Tokenizers, model: EncoderDecoder, pairs: list[Pair], **settings) -> dict[str, float]:
     chosen = config(**settings)
-    return Seq2SeqRun(chosen, model, both).measure(pairs, chosen.search)
+    return Seq2SeqRun(chosen, model, both).compute_metrics(pairs, EvaluationOptions())
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -1,7 +1,6 @@
 """Speech: it learns, its runs predict and attribute, and bad input is one clear line or the right answer."""
 
 import json
-import logging
 import wave
 from base64 import b64decode
 from pathlib import Path
@@ -43,7 +42,7 @@ SMALL = [
     "training.validate_every=0",
     "training.label_smoothing=0",
     "masking={time: 4}",
-    "data={kind: spoken-digits, train: 240, valid: 20, test: 30, most: 1, longest: 0.1}",
+    "data={kind: spoken-digits, train: 240, valid: 20, test: 30, most: 1}",
     "audio={rate: 8000, mels: 16}",
     "model={name: chorowski, stages: [8, 8], reader: 16, embedding: 8, width: 24, attention: 16, maxout: 16}",
 ]
@@ -77,7 +76,7 @@ def untrained(**settings: Any) -> SpeechRun:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
-    launch.train(run_file.read(path_of("spoken-digits"), [*SMALL, "training.steps=150"]), folder / "run")
+    launch.train(run_file.read(path_of("spoken-digits"), [*SMALL, "training.steps=300"]), folder / "run")
     write(folder / "six.wav", synthesize(6, RATE, 0, 0))
     return folder
 
@@ -104,7 +103,7 @@ def test_the_letters_weights_are_on_the_keys_of_the_sound():
 
 
 def test_strings_of_digits_of_one_speaker():
-    splits = SpokenDigits(train=30, valid=5, test=20, quieter=0.0).load()
+    splits = SpokenDigits(train=30, valid=5, test=20).load()
     assert [len(each) for each in splits.by_name.values()] == [30, 5, 20]
     one = max(splits.train, key=lambda each: len(parts(each)))
     assert [DIGITS[part.digit] for part in parts(one)] == one.transcript.split()
@@ -116,11 +115,11 @@ def test_strings_of_digits_of_one_speaker():
         assert abs(samples[first : first + pause]).max() < 2e-3
         first += pause
         heard = samples[first : first + len(part.samples)]
-        np.testing.assert_allclose(heard, part.samples.clip(-1, 1), atol=2e-3)
+        np.testing.assert_allclose(heard, one.audio.gain * part.samples, atol=2e-3)
         first += len(part.samples)
     assert {set_of(part.number) for each in splits.test for part in parts(each)} == {"test"}
     assert [each.transcript for each in splits.test] == [
-        each.transcript for each in SpokenDigits(train=1, valid=1, test=20, quieter=0.0).tests()
+        each.transcript for each in SpokenDigits(train=1, valid=1, test=20).tests()
     ]
 
 
@@ -223,53 +222,3 @@ def test_a_sound_longer_than_a_batch_and_one_longer_than_the_limit(tmp_path: Pat
         )
     with pytest.raises(InputError, match=r"a.wav: 5 seconds of sound"):
         launch.train(run_file.read(path_of("spoken-digits"), [*settings, "audio.longest=2"]), tmp_path / "run2")
-
-
-def test_pauses_that_do_not_fit():
-    with pytest.raises(InputError, match=r"shortest is 0.5 and longest 0.1"):
-        SpokenDigits(shortest=0.5, longest=0.1)
-
-
-SPEAKERS = [f"{number:08x}" for number in range(20)]
-
-
-def recordings(folder: Path, *names: str) -> Path:
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).touch()
-    return folder
-
-
-def commands(folder: Path) -> Path:
-    """Two words by 20 speakers, twice each, with a folder of noise."""
-    names = (f"{word}/{each}_nohash_{time}.wav" for word in ("no", "yes") for each in SPEAKERS for time in (0, 1))
-    return recordings(folder, *names, "_background_noise_/tap.wav", "LICENSE")
-
-
-def test_the_folder_s_name_is_the_transcript(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO, logger="regard"):
-        found = SpeechTables().read(str(commands(tmp_path)))
-    assert (len(found), {each.transcript for each in found}) == (80, {"no", "yes"})
-    assert all(Path(str(each.audio)).parent.name == each.transcript for each in found)
-    assert caplog.messages == [f"{tmp_path}: the transcript of a recording is the name of its folder"]
-
-
-def test_speakers_are_held_out(tmp_path: Path):
-    splits = SpeechTables(train=str(commands(tmp_path))).load()
-    sets = [{SpeechTables().group(each) for each in some} for some in (splits.train, splits.valid)]
-    assert (len(splits.valid), len(sets[1]), sets[0] & sets[1]) == (8, 2, set())
-    assert SpeechTables().group(Utterance("yes/1.wav", "yes", "x")) == "yes/1.wav"
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (("train/a.wav", "test/b.wav"), "its folders are the sets test, train and no classes; name each: --set"),
-        (("yes/a.wav", "no/b.wav", "c.wav"), "has no table of transcripts"),
-        (("ann/yes/a.wav", "bob/no/b.wav"), "has no table of transcripts"),
-        (("clips/a.wav", "clips/b.wav"), "has no table of transcripts"),
-    ],
-)
-def test_folders_that_are_no_transcripts(names: tuple[str, ...], message: str, tmp_path: Path):
-    with pytest.raises(InputError, match=message):
-        SpeechTables().read(str(recordings(tmp_path, *names)))

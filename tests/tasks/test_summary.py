@@ -73,16 +73,12 @@ def test_every_task_has_a_summary_of_its_data(recipe: str, tmp_path: Path):
         ("classify", "text"),
         ("vit", "image"),
         ("captions", "image"),
-        ("few-shot", "examples image"),
     ],
 )
 def test_a_summary_has_an_example_as_a_request_has_it(recipe: str, inputs: str, tmp_path: Path):
     request = summary_of(recipe, tmp_path, *witnessed(recipe, tmp_path)).request
     assert list(request) == inputs.split()
-    support = json.loads(request.get("examples", "{}"))
-    images = [*support.values(), *([[request["image"]]] if "image" in request else [])]
-    assert all(read_image(b64decode(each, validate=True)).ndim == 3 for some in images for each in some)
-    assert recipe != "few-shot" or len(support) > 1
+    assert "image" not in request or read_image(b64decode(request["image"], validate=True)).ndim == 3
 
 
 @pytest.mark.parametrize(("shape", "kind"), [((28, 28), "PNG"), ((600, 300, 3), "JPEG"), ((9, 9, 1), "PNG")])
@@ -199,15 +195,6 @@ def test_a_row_for_each_caption(tmp_path: Path):
     first, second = CaptionTables(train=table, images=str(tmp_path)).read(table)
     assert (first.captions, first.place) == (("a cat", "the cat"), f"{table}:2")
     assert second.captions == ("a dog",)
-
-
-def test_an_image_is_in_one_set_only(tmp_path: Path):
-    for name in ("1.png", "2.png"):
-        picture(tmp_path / name)
-    train = written(tmp_path, "a.csv", ["image,captions", "1.png,a cat", "2.png,a dog"])
-    valid = written(tmp_path, "b.csv", ["image,captions", "2.png,the dog"])
-    with pytest.raises(InputError, match=r"b\.csv:2: image .*2\.png is in another set too, .*a\.csv:3; keep it in one"):
-        CaptionTables(train=train, valid=valid, images=str(tmp_path)).load()
 
 
 def test_colors_that_are_lost(tmp_path: Path):

@@ -24,15 +24,23 @@ from regard.models.classifier import RecurrentTaggerConfig
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.tagging.data import Names, Tagged, TaggedFiles, of_spans, of_words, word_places
+from regard.tasks.tagging.data import (
+    Names,
+    Tagged,
+    TaggedFiles,
+    Tagging,
+    describe_unread_scheme,
+    of_spans,
+    of_words,
+    word_places,
+)
 from regard.tasks.tagging.run import (
-    Encoder,
     Part,
     TaggingRun,
     choose_tags,
-    collate_parts,
     find_first_tokens,
     shade_entities,
+    split_text,
     warn_cut,
 )
 from regard.text import Tokenizer, TokenizerSettings
@@ -62,6 +70,7 @@ def test_the_example_of_seqeval():
         ("B-A I-B I-B", [(0, 1, "A"), (1, 3, "B")]),
         ("S-A B-A I-A E-A S-B", [(0, 1, "A"), (1, 4, "A"), (4, 5, "B")]),  # BIOES
         ("U-A B-A I-A L-A U-B", [(0, 1, "A"), (1, 4, "A"), (4, 5, "B")]),  # BILOU
+        ("B-A M-A E-A S-B W-B", [(0, 3, "A"), (3, 4, "B"), (4, 5, "B")]),  # BMES and BMEWO
         ("B-A E-A I-A", [(0, 2, "A"), (2, 3, "A")]),
         ("E-A O E-A", [(0, 1, "A"), (2, 3, "A")]),
         ("NOUN NOUN O VERB", [(0, 1, "NOUN"), (1, 2, "NOUN"), (3, 4, "VERB")]),
@@ -99,9 +108,44 @@ def test_a_file_of_words(tmp_path: Path):
     (tmp_path / "a.conll").write_text("\n".join(lines), encoding="utf-8")
     first, second = TaggedFiles().read(str(tmp_path / "a.conll"))
     assert first == Tagged("EU rejects", ((0, 2), (3, 10)), ("B-ORG", "O"), f"{tmp_path}/a.conll:3")
-    assert (second.text, second.tags, second.origin) == ("Ann", ("B-PER",), f"{tmp_path}/a.conll:7")
+    assert (second.text, second.tags, second.place) == ("Ann", ("B-PER",), f"{tmp_path}/a.conll:7")
     plain = TaggedFiles(tag=2).read(str(tmp_path / "a.conll"))
     assert plain[0].tags == ("NNP", "VBZ")
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["B-PER", "I-PER", "B-LOC", "O", "NN", "NN-S"], []),
+        (["PER-B", "PER-I", "O"], ["PER-B and PER-I", "B-PER and I-PER"]),
+        (["B_PER", "I_PER", "O"], ["B_PER and I_PER", "B-PER and I-PER"]),
+        (["B", "I", "O"], ["B and I", "B-NAME and I-NAME"]),
+    ],
+)
+def test_tags_of_a_scheme_that_is_not_read_are_said(labels: list[str], expected: list[str]):
+    found = describe_unread_scheme(labels)
+    assert len(found) == bool(expected)
+    assert all(part in message for message in found for part in expected)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "tags"),
+    [
+        (["#\tn-tv.de vom 26.02.2005\t[2005]", "1\tAnn\tB-PER\tO", "2\tsagt\tO\tO"], "Ann sagt", ("B-PER", "O")),
+        (["1 Ann _ PROPN\t_", "2 runs _ VERB\t_"], "Ann runs", ("PROPN", "VERB")),
+        (["1\tNew York\tB-LOC\tO", "2\truns\tO\tO"], "New York runs", ("B-LOC", "I-LOC", "O")),
+    ],
+)
+def test_columns_of_a_sentence(tmp_path: Path, lines: list[str], words: str, tags: tuple[str, ...]):
+    (tmp_path / "a.conll").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (found,) = TaggedFiles(word=2, tag=4 if "PROPN" in lines[0] else 3).read(str(tmp_path / "a.conll"))
+    assert (found.text, found.tags) == (words, tags)
+
+
+def test_a_word_that_is_a_tab_is_refused(tmp_path: Path):
+    (tmp_path / "a.conll").write_text("Ann B-PER\n\t O\n", encoding="utf-8")
+    with pytest.raises(InputError, match="word 2 has 1 columns"):
+        TaggedFiles().read(str(tmp_path / "a.conll"))
 
 
 def test_a_file_of_spans(tmp_path: Path):
@@ -124,7 +168,7 @@ def test_lines_of_conll_u_that_are_no_words(tmp_path: Path):
     (tmp_path / "a.conllu").write_text("\n".join([*rows, *rows[1:]]), encoding="utf-8")
     first, second = TaggedFiles(word=2, tag=3).read(str(tmp_path / "a.conllu"))
     assert (first.text, first.tags, second.text) == ("He do not", ("PRON", "AUX", "PART"), "He do not")
-    assert (first.origin, second.origin) == (f"{tmp_path}/a.conllu:3", f"{tmp_path}/a.conllu:10")
+    assert (first.place, second.place) == (f"{tmp_path}/a.conllu:3", f"{tmp_path}/a.conllu:10")
     (tmp_path / "a.conll").write_text("1 NUM\n4-5 NUM\n# SYM\n", encoding="utf-8")
     assert TaggedFiles().read(str(tmp_path / "a.conll"))[0].text == "1 4-5 #"
 
@@ -212,6 +256,12 @@ def test_generated_sentences_have_their_spans():
     assert all(isinstance(of_spans(each.text, each.spans), Tagged) for each in train)
 
 
+def untrained(config: BertConfig | RecurrentTaggerConfig = BERT) -> TaggingRun:
+    tokenizer = Tokenizer.train(TokenizerSettings("word", 50), ["a b c"])
+    model = TAGGERS.build(config, 11, 3).double().eval()
+    return TaggingRun(Tagging(data=Names(), tokenizer=tokenizer.settings, model=config), model, tokenizer, list("abc"))
+
+
 def test_the_first_token_stands_for_a_word():
     assert find_first_tokens([(0, 6), (7, 9)], [(0, 3), (3, 6), (6, 8), (8, 9)]) == {0: 0, 1: 2}
     assert find_first_tokens([(0, 2), (2, 4)], [(0, 4)]) == {0: 0}  # one token for two words
@@ -221,13 +271,13 @@ def test_the_first_token_stands_for_a_word():
 def test_a_long_text_has_several_parts():
     text = " ".join("abcdefgh")
     tokenizer = Tokenizer.train(TokenizerSettings("word", 50), [text])
-    found = Encoder(tokenizer, 5).split(text, word_places(text))
+    found = split_text(tokenizer, 5, text, word_places(text))
     assert [each.words for each in found] == [[0, 1, 2], [3, 4, 5], [6, 7]]
     assert all((each.ids[0], each.ids[-1]) == (START, END) and len(each.ids) <= 5 for each in found)
     assert all(each.positions == list(range(1, len(each.words) + 1)) for each in found)
-    assert Encoder(tokenizer, 5).split("", ()) == [Part([START, END], [], [], [])]
+    assert split_text(tokenizer, 5, "", ()) == [Part([START, END], [], [], [])]
     letters = Tokenizer.train(TokenizerSettings("character", 50), [text])
-    (long, short) = pieces = Encoder(letters, 6).split("abcdefgh a", word_places("abcdefgh a"))
+    (long, short) = pieces = split_text(letters, 6, "abcdefgh a", word_places("abcdefgh a"))
     assert (long.words, short.words, len(long.ids)) == ([0], [1], 6)
     (warning,) = warn_cut([pieces, [short]], 6)
     assert warning.startswith("1 of the words of 2 texts are longer than the model's maximum of 6 tokens")
@@ -235,7 +285,9 @@ def test_a_long_text_has_several_parts():
 
 
 def test_a_batch_has_the_tags_of_find_first_tokens():
-    batch = collate_parts([Part([START, 7, 8, 9, END], [0, 2], [1, 3], [5, 4]), Part([START, 7, END], [], [], [])])
+    batch = untrained().collate(
+        [Part([START, 7, 8, 9, END], [0, 2], [1, 3], [5, 4]), Part([START, 7, END], [], [], [])]
+    )
     assert batch.inputs[0].tolist() == [[START, 7, 8, 9, END], [START, 7, END, PAD, PAD]]
     assert batch.targets.tolist() == [[IGNORED, 5, IGNORED, 4, IGNORED], [IGNORED] * 5]
     assert batch.size == 2
@@ -244,11 +296,12 @@ def test_a_batch_has_the_tags_of_find_first_tokens():
 
 @pytest.mark.parametrize("config", [BERT, RECURRENT], ids=lambda each: each.name)
 def test_padding_and_the_rest_of_the_batch_change_nothing(config: BertConfig | RecurrentTaggerConfig):
-    model = TAGGERS.build(config, 11, 3).double().eval()
+    run = untrained(config)
+    model = run.model
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
     rows = [[2, 7, 5, 9, 3], [2, 3], [2, 10, 8, 3]]
-    batch = collate_parts([Part(row, [], [], []) for row in rows])
+    batch = run.collate([Part(row, [], [], []) for row in rows])
     whole = model(*batch.inputs)
     assert whole.shape == (3, 5, 3)
     for row, found in zip(rows, whole, strict=True):

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from regard.data import cache
-from regard.data.cache import CachedSet
-from regard.data.pairs import Table
-from regard.data.shards import Shard
+from regard.data.cache import CachedSet, Shard
+from regard.data.pairs import Multiparallel, Table
 from regard.errors import InputError
 from regard.runs import run_file, train
 from regard.runs.recipes import path_of
@@ -22,7 +21,6 @@ from regard.storage import cache_folder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.catalog import TASKS
 from regard.tasks.classification.data import LabelledTables
-from regard.tasks.multi_target import Multiparallel
 from regard.tasks.seq2seq.training import digest_pairs
 
 WORDS = ["a", "bird", "saw", "the", "old", "tree", "while", "no", "one", "was", "near", "it", "and", "so", "on"]
@@ -71,7 +69,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {"csv": csv, "jsonl": jsonl, "parqu
 @pytest.fixture(autouse=True)
 def everything_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cache, "SMALL", 1)
-    monkeypatch.setattr("regard.data.shards.ROWS", 16)
+    monkeypatch.setattr("regard.data.cache.ROWS", 16)
     monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "cache"))
 
 
@@ -88,7 +86,7 @@ def test_folds_on_disk_are_those_in_memory(folds: dict[str, Any], tmp_path: Path
     monkeypatch.chdir(tmp_path)
     data = LabelledTables(train="a.csv", fold="part", **folds)
     disk, tests = data.load(), data.tests()
-    with pytest.raises(InputError, match=r"a.csv: no row has last for 'part'; there are first, second, third"):
+    with pytest.raises(InputError, match=r"a.csv: the column 'part' has first, second, third; expected .*last"):
         replace(data, test_folds=("last",)).load()
     with pytest.raises(InputError, match="no row is left to train on; give fewer folds"):
         replace(data, valid=None, valid_folds=("first", "third"), test_folds=("second",)).load()

@@ -97,6 +97,11 @@ def cut(text: str) -> list[str]:
         ("all is lower case . the film ends . ok", ["all is lower case .", "the film ends .", "ok"]),
         ("A heading\n\nA text of\ntwo lines.", ["A heading", "A text of\ntwo lines."]),
         ("今日は晴れ。明日は雨！そう。", ["今日は晴れ。", "明日は雨！", "そう。"]),
+        ("फिल्म अच्छी थी। मुझे पसंद आई।", ["फिल्म अच्छी थी।", "मुझे पसंद आई।"]),
+        ("یہ اچھا ہے۔ کیا؟ ہاں۔", ["یہ اچھا ہے۔", "کیا؟", "ہاں۔"]),
+        ("ကောင်းတယ်။ကြိုက်တယ်။", ["ကောင်းတယ်။", "ကြိုက်တယ်။"]),
+        ("ሰላም ነው። ደህና ነኝ።", ["ሰላም ነው።", "ደህና ነኝ።"]),
+        ("Τι κάνεις; Είμαι καλά. He left; she slept.", ["Τι κάνεις;", "Είμαι καλά.", "He left; she slept."]),
         ("…", ["…"]),
     ],
 )
@@ -104,7 +109,7 @@ def test_sentences_by_hand(text: str, expected: list[str]):
     assert cut(text) == expected
 
 
-@given(st.text(alphabet="aB .!?\n\"'。…é1", max_size=60))
+@given(st.text(alphabet="aB .!?\n\"'。…é1।؟α;", max_size=60))
 def test_spans_hold_all_but_blanks(text: str):
     spans = sentence_spans(text)
     assert all(start < end for start, end in spans)

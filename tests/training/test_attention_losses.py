@@ -22,7 +22,7 @@ from regard.nn.decoders import EncoderDecoder
 from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.training import Seq2SeqObjective, link_pieces
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training.attention_losses import AttentionLosses
+from regard.training.objectives import AttentionLosses
 from regard.training.settings import Training
 
 PAIRS = [

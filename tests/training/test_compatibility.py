@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from regard.errors import InputError
-from regard.runs.resume import check_resume
+from regard.runs.train import check_resume
 
 SAVED: dict[str, Any] = {
     "format_version": 1,

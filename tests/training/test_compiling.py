@@ -13,9 +13,9 @@ import torch
 
 from regard.errors import InputError, RunError
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nonfinite import enable_debugging
-from regard.training.attention_losses import AttentionLoss, AttentionLosses
 from regard.training.layers import CompiledForward, compile_layers
+from regard.training.objectives import AttentionLoss, AttentionLosses
+from regard.work import enable_debugging
 from tests.laws import cases
 from tests.training import toy
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
-from regard.training import devices
-from regard.training.devices import choose_device, choose_precision, supports_bf16_products
+from regard.training import settings
+from regard.training.settings import choose_device, choose_precision, supports_bf16_products
 from tests.cli.command import environment
 
 
@@ -28,7 +28,7 @@ def test_no_bf16_on_a_device_that_nobody_knows():
 
 PROGRAM = """
 import sys, torch
-from regard.training.devices import keep_freed_memory
+from regard.training.settings import keep_freed_memory
 if sys.argv[1] == "kept":
     assert keep_freed_memory()
 def resident():
@@ -47,7 +47,7 @@ def freed(way: str) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.skipif(devices.platform.libc_ver()[0] != "glibc", reason="glibc only")
+@pytest.mark.skipif(settings.platform.libc_ver()[0] != "glibc", reason="glibc only")
 @pytest.mark.slow
 def test_memory_of_freed_tensors_stays_in_the_process():
     assert freed("kept") < 1_000_000
@@ -56,5 +56,5 @@ def test_memory_of_freed_tensors_stays_in_the_process():
 
 @pytest.mark.slow
 def test_other_systems_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(devices.platform, "libc_ver", lambda: ("", ""))
-    assert not devices.keep_freed_memory()
+    monkeypatch.setattr(settings.platform, "libc_ver", lambda: ("", ""))
+    assert not settings.keep_freed_memory()

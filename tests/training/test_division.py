@@ -11,9 +11,9 @@ import pytest
 
 from regard.cli.main import main
 from regard.errors import InputError, RunError
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.tasks.options import EvaluationOptions
-from regard.training.processes import ProcessGroup
+from regard.training.update import ProcessGroup
 from regard.work import compute_batches, divide_among
 from tests import forked
 from tests.cli.command import environment, tiny
@@ -146,7 +146,7 @@ def test_processes_of_a_machine_without_accelerators_find_each_other(
             chosen.append(cpu)
 
     chosen: list[bool] = []
-    monkeypatch.setattr("regard.training.devices.devices", lambda: found)
-    monkeypatch.setattr("regard.training.processes.PartialState", State)
+    monkeypatch.setattr("regard.training.settings.devices", lambda: found)
+    monkeypatch.setattr("regard.training.update.PartialState", State)
     everyone = ProcessGroup()
     assert (everyone.count, everyone.rank, chosen) == (2, 1, [cpu])

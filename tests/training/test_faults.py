@@ -16,9 +16,9 @@ from torch.utils.data import get_worker_info
 
 from regard.errors import InputError, RunError
 from regard.storage.run_folder import RunDirectory
-from regard.training.devices import devices
 from regard.training.loop import fit
 from regard.training.objectives import Loss
+from regard.training.settings import devices
 from regard.training.snapshot import describe_regrouping, random_state, restore_random_state
 from tests.training import toy
 from tests.training.test_loop import records, run

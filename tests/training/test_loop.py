@@ -12,11 +12,10 @@ import torch
 from torch import nn
 
 from regard.storage.run_folder import RunDirectory
-from regard.storage.tensors import read
+from regard.storage.verified_files import read_tensors
 from regard.training.loop import fit
 from regard.training.objectives import Loss, LossModule
-from regard.training.processes import Processes, Stop, Stopped
-from regard.training.update import BatchStream, Updater
+from regard.training.update import BatchStream, Processes, Stop, Stopped, Updater
 from tests.training import toy
 
 
@@ -72,7 +71,9 @@ def test_the_best_weights_are_chosen_and_few_checkpoints_kept(tmp_path: Path):
     assert result["accuracy"] == 0  # the second validation's
     assert directory.checkpoints.steps() == [10, 20, 24]
     folder = tmp_path / "run" / "checkpoints" / "step-00000010"
-    assert torch.equal(read(folder / "model.safetensors")["layer.bias"], weights(tmp_path / "run")["layer.bias"])
+    assert torch.equal(
+        read_tensors(folder / "model.safetensors")["layer.bias"], weights(tmp_path / "run")["layer.bias"]
+    )
 
 
 def test_the_moving_average_is_what_is_validated_and_saved(tmp_path: Path):

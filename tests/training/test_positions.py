@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from regard.data import order
-from regard.data.order import START, Order, OrderPosition, Shuffled
+from regard.data import batches as batching
+from regard.data.batches import START, Order, OrderPosition, Shuffled
 from regard.errors import InputError
 from regard.storage.run_folder import RunDirectory
 from regard.training.loop import fit
-from regard.training.processes import Processes
 from regard.training.settings import Training
-from regard.training.update import BEGINNING, Positions
+from regard.training.update import BEGINNING, Positions, Processes
 from tests.training import toy
 
 
@@ -45,8 +44,8 @@ class Chunked(toy.Following):
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "CHUNK", 20)
-    monkeypatch.setattr(order, "BLOCK", 5)
+    monkeypatch.setattr(batching, "CHUNK", 20)
+    monkeypatch.setattr(batching, "BLOCK", 5)
 
 
 @pytest.mark.slow

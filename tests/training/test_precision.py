@@ -15,9 +15,8 @@ from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import LossModule
-from regard.training.processes import Processes, Stop
 from regard.training.settings import Training
-from regard.training.update import BatchStream, Updater, build_optimizer
+from regard.training.update import BatchStream, Processes, Stop, Updater, build_optimizer
 from tests.laws import cases
 from tests.training.toy import settings
 

@@ -11,8 +11,8 @@ import torch
 
 from regard.errors import InputError, RunError
 from regard.storage import run_folder as run_directory
-from regard.storage.manifest import Manifest, sha256
 from regard.storage.run_folder import RunDirectory
+from regard.storage.verified_files import Manifest, sha256
 
 SOURCE = str(Path(run_directory.__file__).parents[2])
 GROUPS = {"model": {"weight": torch.arange(15.0).reshape(3, 5)}, "optimizer": {"step": torch.tensor(7)}}
@@ -73,10 +73,7 @@ def test_an_existing_run_is_not_begun_again_and_a_missing_one_not_resumed(tmp_pa
     assert not (tmp_path / "run").exists()
     with RunDirectory.create(tmp_path / "run") as run:
         run.write_text("a.txt", "kept")
-    with pytest.raises(
-        InputError,
-        match=r"already holds a run; use --resume to continue it",
-    ):
+    with pytest.raises(InputError, match=r"already holds a run; use --resume to continue it"):
         RunDirectory.create(tmp_path / "run")
     with RunDirectory.create(tmp_path / "run", resume=True) as run:
         assert run.read_text("a.txt") == "kept"
@@ -366,10 +363,7 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> Non
 
 
 def test_one_process_cannot_write_twice_either(tmp_path: Path) -> None:
-    with (
-        RunDirectory.create(tmp_path / "run"),
-        pytest.raises(InputError, match="in use by this process"),
-    ):
+    with RunDirectory.create(tmp_path / "run"), pytest.raises(InputError, match="in use by this process"):
         RunDirectory.create(tmp_path / "run", resume=True)
     RunDirectory.create(tmp_path / "run", resume=True).close()
 

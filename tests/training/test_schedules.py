@@ -17,10 +17,7 @@ from tests.training.toy import settings
 @pytest.mark.parametrize(("width", "warmup"), [(256, 100), (11, 1), (64, 0)])
 def test_the_inverse_square_root_is_the_transformers(width: int, warmup: int):
     chosen = settings(
-        steps=1000,
-        schedule="inverse-square-root",
-        warmup=warmup,
-        learning_rate=(width * max(1, warmup)) ** -0.5,
+        steps=1000, schedule="inverse-square-root", warmup=warmup, learning_rate=(width * max(1, warmup)) ** -0.5
     )
     w = max(1, warmup)
     for n in (1, 2, 53, w, w + 1, 997):

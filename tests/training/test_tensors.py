@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies
 from torch import nn
 
 from regard.errors import InputError
-from regard.storage import tensors
+from regard.storage.verified_files import load_into, read_tensors, write_tensors
 
 
 class Attack:
@@ -43,7 +43,7 @@ def saved(value: object, **options: Any) -> bytes:
 def refusal(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
-        tensors.read(path)
+        read_tensors(path)
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
     assert "\n" not in message
@@ -65,15 +65,15 @@ def test_tensors_come_back_with_type_shape_and_metadata(tmp_path: Path) -> None:
         "learned": nn.Parameter(torch.ones(2)),
     }
     path = tmp_path / "é è.safetensors"
-    tensors.write(path, given, {"model": "toy"})
-    found = tensors.read(path)
+    write_tensors(path, given, {"model": "toy"})
+    found = read_tensors(path)
     assert {name: (value.dtype, value.tolist()) for name, value in found.items()} == {
         name: (value.dtype, value.tolist()) for name, value in given.items()
     }
     with safetensors.safe_open(path, "pt") as opened:
         assert opened.metadata() == {"model": "toy"}
-    tensors.write(path, {})
-    assert tensors.read(path) == {}
+    write_tensors(path, {})
+    assert read_tensors(path) == {}
 
 
 @pytest.mark.parametrize("length", [0x0280, 0x8B1F])
@@ -81,12 +81,12 @@ def test_a_header_whose_length_looks_like_another_kind_of_file_is_read(tmp_path:
     header = json.dumps({"weight": entry(0, 8)}).encode()
     path = tmp_path / "w.safetensors"
     path.write_bytes(file(header.ljust(length), b"\0" * 8))
-    assert tensors.read(path)["weight"].tolist() == [0, 0]
+    assert read_tensors(path)["weight"].tolist() == [0, 0]
 
 
 def test_every_cut_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    tensors.write(path, {"weight": torch.zeros(3), "bias": torch.zeros(5)})
+    write_tensors(path, {"weight": torch.zeros(3), "bias": torch.zeros(5)})
     whole = path.read_bytes()
     for end in range(len(whole)):
         assert re.search("broken or cut|empty file|plain text", refusal(path, whole[:end]))
@@ -99,12 +99,12 @@ def test_a_flipped_bit_in_the_header_is_refused_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, place: float, bit: int
 ) -> None:
     path = tmp_path_factory.mktemp("flip") / "w.safetensors"
-    tensors.write(path, {"weight": torch.zeros(3, 5), "bias": torch.zeros(5)})
+    write_tensors(path, {"weight": torch.zeros(3, 5), "bias": torch.zeros(5)})
     data = bytearray(path.read_bytes())
     data[int(place * (len(data) - 80))] ^= 1 << bit
     path.write_bytes(data)
     try:
-        found = tensors.read(path)
+        found = read_tensors(path)
     except InputError as error:
         assert "\n" not in str(error)  # noqa: PT017 either outcome is right, but no other exception
     else:
@@ -133,9 +133,9 @@ def test_another_kind_of_file_is_named(tmp_path: Path, content: bytes, what: str
 
 def test_missing_file_and_directory(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
-        tensors.read(tmp_path / "none")
+        read_tensors(tmp_path / "none")
     with pytest.raises(InputError, match="is a directory"):
-        tensors.read(tmp_path)
+        read_tensors(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_misfits_are_listed_and_nothing_is_loaded() -> None:
     del given["norm.bias"]
     given |= {f"extra{i}": torch.zeros(1) for i in range(13)}
     with pytest.raises(InputError) as caught:
-        tensors.load_into(target, given)
+        load_into(target, given)
     assert str(caught.value) == (
         "weights do not fit ModuleDict: 1 missing: norm.bias; 13 unexpected: "
         + ", ".join(f"extra{i}" for i in range(10))
@@ -226,19 +226,19 @@ def test_missing_tensors_only_on_request() -> None:
     kept = target.state_dict()["first.bias"].clone()
     given = {"first.weight": torch.full((5, 3), 2.0)}
     with pytest.raises(InputError, match="6 missing"):
-        tensors.load_into(target, given)
-    tensors.load_into(target, given, allow_missing=True)
+        load_into(target, given)
+    load_into(target, given, allow_missing=True)
     assert target.state_dict()["first.weight"].eq(2).all()
     assert torch.equal(target.state_dict()["first.bias"], kept)
     with pytest.raises(InputError, match="1 unexpected: other"):
-        tensors.load_into(target, {"other": torch.zeros(1)}, allow_missing=True)
+        load_into(target, {"other": torch.zeros(1)}, allow_missing=True)
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
 def test_the_umask_decides_who_reads_weights(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
     try:
-        tensors.write(tmp_path / "a.safetensors", {"a": torch.zeros(2)})
+        write_tensors(tmp_path / "a.safetensors", {"a": torch.zeros(2)})
     finally:
         os.umask(before)
     assert (tmp_path / "a.safetensors").stat().st_mode & 0o777 == mode

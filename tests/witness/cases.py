@@ -108,7 +108,6 @@ CASES = {
         files.text,
     ),
     "letters": Case(PAIRS | sized(400, **RECURRENT) | {"data.most": "10"}),
-    "mdps": Case({"data.episodes": "4", "data.valid": "8"} | sized(160)),
     "multi-label": Case(PIECES | sized(256, context=64, **BERT), files.several),
     "names": Case(MADE | {"tokenizer.size": "200"} | sized(400, embedding=16, width=16)),
     "pronouns": Case(MADE | {"tokenizer.size": "200"} | sized(400, width=16)),

@@ -98,10 +98,12 @@ def mix(weights: Weights, value: Tensor, dropout_rate: float = 0.0) -> Context:
 class Read(NamedTuple):
     """The result of a lookup.
 
-    context: `(*batch, query, value_width)`.
-    state: The alignment's state after these queries.
-    weights, scores: Present if they were computed; scores are those before the mask.
-    draws: The sampled keys, for REINFORCE.
+    Attributes:
+        context: `(*batch, query, value_width)`.
+        state: The alignment's state after these queries.
+        weights: The weights, if they were computed.
+        scores: The scores before the mask, if they were computed.
+        draws: The sampled keys, for REINFORCE.
     """
 
     context: Context
@@ -412,7 +414,7 @@ class Attend(nn.Module):
         return read if weights else Read(read.context, read.state)
 
     def compute(self, lookup: Lookup) -> Read:
-        """Do a lookup by definition."""
+        """Compute a lookup by its definition, without a fused form."""
         return lookup.read()
 
     def describe(self, lookup: Lookup, read: Read) -> LookupEvent:

@@ -173,10 +173,3 @@ class SequentialAttend(Attend):
             bias=None if bias is None else lambda heads, rows: bias(heads, [index]),
             dropout=0.0,
         )
-
-
-def make_attend(score: Score, align: Align | None, history: History | None) -> Attend:
-    """Return the lookup of a score and an alignment, with a history if there is one."""
-    if history is None:
-        return Attend(score, align)
-    return SequentialAttend(score, history, align)

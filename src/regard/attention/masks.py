@@ -19,9 +19,11 @@ from torch.utils._pytree import tree_map_only
 class LocalWindow(NamedTuple):
     """Keys near each query.
 
-    before, after: Number of keys before and after the query's own position.
-    first: Position of the first query among the keys.
-    keys: A mask of the keys for all queries, `(*batch, 1, key)`.
+    Attributes:
+        before: Number of keys before the query's own position.
+        after: Number of keys after it.
+        first: Position of the first query among the keys.
+        keys: A mask of the keys for all queries, `(*batch, 1, key)`.
     """
 
     before: int
@@ -205,8 +207,9 @@ def as_mask(mask: Mask | Tensor) -> Mask:
 class Padding(Mask):
     """Keys before the end of each sequence.
 
-    lengths: Lengths of the sequences, `(*batch,)`.
-    size: The padded number of keys.
+    Attributes:
+        lengths: Lengths of the sequences, `(*batch,)`.
+        size: The padded number of keys.
     """
 
     lengths: Tensor
@@ -243,9 +246,9 @@ class Padding(Mask):
 
 @dataclass(frozen=True, eq=False)
 class WindowMask(Mask):
-    """Keys from `before` positions before the query's own to `after` behind it.
+    """The keys from `before` positions before the query's own to `after` behind it.
 
-    None means no limit. The first `sinks` keys are allowed whatever `before` is.
+    If `before` or `after` is None, there is no limit. The first `sinks` keys are allowed whatever `before` is.
     `first` is the position of the first query among the keys.
     """
 

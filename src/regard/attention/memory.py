@@ -29,18 +29,19 @@ class Memory:
     padding has no influence, NaN included. `zero_masked=False` skips this for a memory
     whose keys and values were set to 0 before.
 
-    key: `(*batch, key, key_width)`.
-    value: `(*batch, key, value_width)`.
-    mask: Broadcastable to `(*batch, query, key)`.
-    summary: An encoder's vector of the whole sequence, `(batch, width)`, for decoders
-        that start from one.
-    tokens: The ids at the keys, `(batch, key)`, for decoders that copy them.
-    exponentials: The input of the kernel of additive scores, from `Attend.prepare`,
-        `(*batch, key, any width)`.
-    position_ids: The positions of the keys, `([batch,] key)`, or the first of
-        successive ones; None for 0, 1, 2, ...
-    bias: Numbers to add to the scores, `([*batch,] query, key)`; with an axis for heads
-        before `query`, one for each head of a `MultiHead`.
+    Attributes:
+        key: `(*batch, key, key_width)`.
+        value: `(*batch, key, value_width)`.
+        mask: Broadcastable to `(*batch, query, key)`.
+        summary: An encoder's vector of the whole sequence, `(batch, width)`, for
+            decoders that start from one.
+        tokens: The ids at the keys, `(batch, key)`, for decoders that copy them.
+        exponentials: The input of the kernel of additive scores, from `Attend.prepare`,
+            `(*batch, key, any width)`.
+        position_ids: The positions of the keys, `([batch,] key)`, or the first of
+            successive ones; None for 0, 1, 2, ...
+        bias: Numbers to add to the scores, `([*batch,] query, key)`; with an axis for
+            heads before `query`, one for each head of a `MultiHead`.
     """
 
     key: Tensor
@@ -164,7 +165,8 @@ PACKING_SHARE = 0.9
 class Packing:
     """The real tokens of a padded batch of `batch` rows and `positions` columns.
 
-    token_indices: Their indices in the flattened batch, `(token,)`.
+    Attributes:
+        token_indices: Their indices in the flattened batch, `(token,)`.
     """
 
     token_indices: Int[Tensor, " token"]
@@ -207,7 +209,8 @@ class Tape:
 
     It is a value like `Memory`: writing returns a new tape.
 
-    rows: Both keys and values, `(batch, row, width)`.
+    Attributes:
+        rows: Both keys and values, `(batch, row, width)`.
     """
 
     rows: Float[Tensor, "batch row width"]

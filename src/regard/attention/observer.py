@@ -21,17 +21,19 @@ from regard.attention.scores import Select, Sides, index_rows
 class LookupEvent(NamedTuple):
     """One lookup of a module.
 
-    queries: Number of queries.
-    weights: Function that returns the weights of some heads and queries.
-    value: `(*batch, key, value_width)`; None if unknown.
-    mask: Mask over the keys.
-    scores: Function that returns the score's two sides, or the scores before the mask;
-        None if unknown.
-    draws: Sampled keys, for training.
-    width: Number of weights of a query in all rows and heads; 0 if unknown.
-    call: Number of this call of the module within a pass; several calls are several
-        layers.
-    first_key: Position of the first key, where a cache has forgotten those before it.
+    Attributes:
+        queries: Number of queries.
+        weights: Function that returns the weights of some heads and queries.
+        value: `(*batch, key, value_width)`; None if unknown.
+        mask: Mask over the keys.
+        scores: Function that returns the score's two sides, or the scores before the
+            mask; None if unknown.
+        draws: Sampled keys, for training.
+        width: Number of weights of a query in all rows and heads; 0 if unknown.
+        call: Number of this call of the module within a pass; several calls are several
+            layers.
+        first_key: Position of the first key, where a cache has forgotten those before
+            it.
     """
 
     queries: int

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.scores import Indices, Select, index_rows
-from regard.kernels.rotary import rotate_pairs
 from regard.shapes import Float, Ids, Int, Scores, to_float32
 
 PositionIds = Int[Tensor, "..."]
@@ -102,12 +101,15 @@ def position_distances(
 class RotaryScaling:
     """How released models stretch a rotation to longer texts than those of its training.
 
-    kind: `linear` divides all frequencies by `factor` (Chen 2023, 2306.15595); `llama3`
-        (Llama 3.1) divides slow frequencies, keeps fast ones and interpolates between.
-    factor: How many times longer the texts are.
-    original: Number of positions of the training.
-    slow, fast: Full rotations within these positions up to which a frequency is
-        divided, and from which it stays.
+    Attributes:
+        kind: `linear` divides all frequencies by `factor` (Chen 2023, 2306.15595);
+            `llama3` (Llama 3.1) divides slow frequencies, keeps fast ones and
+            interpolates between.
+        factor: How many times longer the texts are.
+        original: Number of positions of the training.
+        slow: Full rotations within `original` positions up to which a frequency is
+            divided.
+        fast: Full rotations within them from which a frequency is kept.
     """
 
     kind: Literal["linear", "llama3"]
@@ -179,6 +181,22 @@ class Rotary(RelativePositions):
         while 3 < rotation.ndim <= states.ndim:  # all heads of a row share positions
             rotation = rotation.unsqueeze(-3)
         return rotate_pairs(states, rotation)
+
+
+def rotate_pairs(states: Tensor, cos_sin: Tensor, first: int = 0) -> Tensor:
+    """Rotate each pair of dimensions (i, i + width / 2): (x cos - y sin, y cos + x sin).
+
+    Swapped halves and two products take half the time of four products.
+
+    Args:
+        states: `(*batch, position, width)`; the result has their dtype.
+        cos_sin: Cosines and sines of positions, `(2, [row, 1,] position, width)`, a
+            column for each dimension; sines are negative in the first half.
+        first: The position in `cos_sin` of the first state.
+    """
+    positions, width = states.shape[-2:]
+    cos, sin = cos_sin[..., first : first + positions, :].to(states.dtype)
+    return (states * cos).addcmul_(states.roll(width // 2, -1), sin)
 
 
 def cos_sin(

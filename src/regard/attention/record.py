@@ -60,10 +60,12 @@ def concat_steps(name: str, steps: Sequence[Tensor], fill: int) -> Tensor:
 class RecordedCall(NamedTuple):
     """One lookup of the batch's first row with its scores and values.
 
-    weights: `(head, query, key)`.
-    value: `(head, key, value_width)`.
-    allowed: `(1, query, key)`, True where a key may be read and has a finite score.
-    scores: The score's two sides, or the scores before the mask for a score without.
+    Attributes:
+        weights: `(head, query, key)`.
+        value: `(head, key, value_width)`.
+        allowed: `(1, query, key)`, True where a key may be read and has a finite score.
+        scores: The score's two sides, or the scores before the mask for a score
+            without sides.
     """
 
     weights: Tensor
@@ -99,8 +101,9 @@ class RecordedCall(NamedTuple):
 class _Layer(NamedTuple):
     """All calls of one module for the batch's first row, queries in order.
 
-    weights: `(head, query, key)`.
-    allowed: `(query, key)`, True where a key may be read and has a finite score.
+    Attributes:
+        weights: `(head, query, key)`.
+        allowed: `(query, key)`, True where a key may be read and has a finite score.
     """
 
     weights: np.ndarray
@@ -116,7 +119,6 @@ def breakdown_of_calls(
 
     Args:
         modules: The calls of each module.
-        weights: The weights.
 
     Returns:
         None for weights that do not come from these calls (other modules, or norms),
@@ -148,7 +150,8 @@ def breakdown_of_calls(
 def _join_calls(calls: Sequence[RecordedCall]) -> _Layer | None:
     """Join the calls of a module.
 
-    None where keys or values change between calls, or where only some have sides.
+    The result is None if keys or values change between calls, or if only some calls
+    have sides.
     """
     weights, values, allowed, scores = zip(*calls, strict=True)
     if not _is_growing(values) or len({*map(type, scores)}) > 1:
@@ -202,11 +205,13 @@ KEEP_ALL = KeepAll()
 class RecordOptions:
     """What to record of the weights.
 
-    heads, rows: Heads and query positions; None for all.
-    reduce: What to keep of these.
-    measure: What to record in place of all weights.
-    differentiable: Whether to keep the graph.
-    breakdown: Whether to keep scores and values too.
+    Attributes:
+        heads: The heads; None for all.
+        rows: The query positions; None for all.
+        reduce: What to keep of their weights.
+        measure: What to record in place of all weights.
+        differentiable: Whether to keep the graph.
+        breakdown: Whether to keep scores and values too.
     """
 
     heads: Indices = None
@@ -235,9 +240,10 @@ class ReportsWeights:
 class ModuleRecord:
     """The recorded weights of one module, step by step.
 
-    count: Number of queries so far, recorded or not.
-    values: Reduced weights, `(batch, [head,] query, key)`.
-    key_indices: The keys of single weights.
+    Attributes:
+        count: Number of queries so far, recorded or not.
+        values: Reduced weights, `(batch, [head,] query, key)`.
+        key_indices: The keys of single weights.
     """
 
     count: int = 0
@@ -397,8 +403,8 @@ class Maps(Mapping[str, Tensor], Observer):
     ) -> Breakdown | None:
         """Return the scores and values behind weights of the batch's first row.
 
-        None if the weights are not the recorded ones, if keys or values change between
-        steps, or if the recording has no breakdown.
+        The result is None if the weights are not the recorded ones, if keys or values
+        change between steps, or if the recording has no breakdown.
         """
         return breakdown_of_calls([*self._calls.values()], weights)
 
@@ -435,7 +441,6 @@ def record(
     without the block.
 
     Args:
-        model: The model.
         only: Names of the modules to record, with `*` and `?` as wildcards, for example
             `"decoder.*.cross_attention"`.
         heads: Heads to keep, of maps that have heads. By default all.
@@ -492,7 +497,6 @@ def report(module: nn.Module, weights: Tensor, value: Tensor | None = None) -> N
     """Report weights of a module to its observer.
 
     Args:
-        module: The module.
         weights: `(*batch, query, key)`.
         value: The values that it reads with them, `(*batch, key, value_width)`.
     """

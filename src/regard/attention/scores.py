@@ -98,11 +98,13 @@ class Sides(NamedTuple):
     The score is scale * sum_i q_i k_i; with an energy v it is sum_i v_i tanh(q_i +
     k_i).
 
-    query: `(*batch, query, width)`.
-    key: `(*batch, key, width)`.
-    scale: Factor of the products.
-    energy: `([head,] width)`.
-    exact: Whether the product is computed in the dtype of the sides under autocast too.
+    Attributes:
+        query: `(*batch, query, width)`.
+        key: `(*batch, key, width)`.
+        scale: Factor of the products.
+        energy: The vector v, `([head,] width)`.
+        exact: Whether the product is computed in the dtype of the sides under autocast
+            too.
     """
 
     query: Tensor

@@ -329,8 +329,8 @@ def attention_kind(kind: type[nn.Module]) -> AttentionKind:
 def refuse_closed(model: nn.Module, chosen: Collection[int]) -> None:
     """Raise ValueError for modules of transformers that no observer reaches.
 
-    That is if a chosen module (by identity) attends by code of its own beside others
-    that do not, or if all chosen modules belong to models without attention.
+    It is raised if a chosen module (by identity) attends by code of its own beside
+    others that do not, or if all chosen modules belong to models without attention.
     """
     models = find_pretrained(model)
     names = {id(module): name for name, module in model.named_modules()}

@@ -11,8 +11,7 @@ from regard.attention.heads import MultiHead
 from regard.attention.record import Maps, Measure, ReportsWeights, match_modules
 from regard.attribution.kinds import KIND_VERBS, KINDS_WITH_UNIT, Kind
 from regard.errors import InputError
-from regard.maps.alignment import Alignment
-from regard.maps.heads import Side
+from regard.maps.alignment import Alignment, Side
 from regard.maps.lookups import ATTENDS_TO, Lookups, lookups_from_alignment
 from regard.maps.reductions import Numbers, average_maps, rollout, shares
 from regard.nn.decoders import EncoderDecoder
@@ -111,7 +110,6 @@ def aggregate_maps(maps: Maps, kind: Kind, numbers: Numbers = None) -> Map:
     Weights and norms are averaged; norms, which share one unit, become shares.
 
     Args:
-        maps: The maps.
         kind: Their kind.
         numbers: The numbers of the maps, layer x heads + head. Default: all.
 

@@ -33,8 +33,7 @@ from regard.attribution.gradients import (
 from regard.attribution.kinds import ROLES, Kind
 from regard.data.batches import PairBatch
 from regard.errors import InputError
-from regard.maps.alignment import Alignment
-from regard.maps.heads import Side
+from regard.maps.alignment import Alignment, Side
 from regard.maps.reductions import Numbers, average_maps, shares
 from regard.nn.decoders import EncoderDecoder
 from regard.shapes import Float
@@ -54,7 +53,6 @@ def record_source_attention(
     """Record the weights on the source with which the model writes each output.
 
     Args:
-        model: The model.
         pairs: Sources and outputs; positions include the end.
         measure: What to record instead, as in `record`.
 
@@ -128,7 +126,6 @@ def attribute_cross_attention(
     rollout, the share of each input in these states.
 
     Args:
-        model: The model.
         output: The source and the output.
         sides: The source with its end, and the output's tokens.
         kind: The kind of the maps.

@@ -1,4 +1,4 @@
-"""Gradient x input: the first-order contribution of each input to an output's log-probability."""
+"""Gradient x input: first-order contributions of inputs to a log-probability."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,15 +21,16 @@ class Contribution:
     """The contributions of the inputs of one call of an embedding.
 
     Attributes:
-        embedded: The argument of the call.
-        amounts: The contribution of each position, of any sign.
+        embedded: The argument of the call, usually token ids.
+        amounts: The contribution of each position of the batch to each target, of any
+            sign.
     """
 
     embedded: Any
     amounts: Float[Tensor, "target *position"]
 
     def shares(self) -> Float[np.ndarray, "target position"]:
-        """Return absolute amounts as shares of their target's sum, for one text."""
+        """Return the absolute amounts of the first text as shares of their sum."""
         return shares(self.amounts[:, 0].double().cpu().numpy())
 
 
@@ -53,15 +54,15 @@ def compute_contributions(
 
     Args:
         modules: The modules whose outputs are the inputs x.
-        scores: Computes the scores.
+        scores: Runs the model, and returns the scores.
 
     Returns:
-        One item per call, in order.
+        The contributions of each call, in the order of the calls.
     """
     calls: list[tuple[Any, Tensor]] = []
 
     def replace_output(module: nn.Module, arguments: tuple, output: Tensor) -> Tensor:
-        leaf = output.detach().requires_grad_()  # gradients end here
+        leaf = output.detach().requires_grad_()  # the gradient stops here
         calls.append((arguments[0], leaf))
         return leaf
 
@@ -75,7 +76,7 @@ def compute_contributions(
     vectors = [vector for _, vector in calls]
     amounts: list[list[Tensor]] = [[] for _ in calls]
     for target in targets:
-        checkpoint()
+        checkpoint()  # each backward pass can be canceled
         gradients = torch.autograd.grad(
             target, vectors, retain_graph=True, materialize_grads=True
         )
@@ -96,10 +97,10 @@ def select_log_probabilities(
 
 
 def check_no_maps(maps: Numbers) -> None:
-    """Check that no maps are chosen: a gradient belongs to the whole model.
+    """Check that no layers or heads are chosen, since a gradient is of the whole model.
 
     Raises:
-        InputError: Maps are chosen.
+        InputError: Some are chosen.
     """
     if maps is not None:
         raise InputError("a gradient is of the whole model; choose no map")

@@ -23,8 +23,7 @@ from regard.attribution.gradients import (
 )
 from regard.attribution.kinds import ROLES, Kind, Role
 from regard.errors import InputError
-from regard.maps.alignment import Alignment
-from regard.maps.heads import Side
+from regard.maps.alignment import Alignment, Side
 from regard.maps.reductions import Numbers
 from regard.nn.decoders import EncoderDecoder
 from regard.shapes import Float
@@ -44,7 +43,6 @@ def attribute_text(
     """Attribute the tokens of one text to each other.
 
     Args:
-        model: The model.
         names: The modules that attend, as patterns for `record`.
         text: The pieces of the text.
         call: Runs the model on the text.

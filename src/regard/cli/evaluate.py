@@ -8,8 +8,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from regard.cli.options import LoadFlags, Maps, advise_columns, build_flags
-from regard.cli.streams import format_table, pause_collection, say, say_json, warn
+from regard.cli.console import (
+    LoadFlags,
+    Maps,
+    advise_columns,
+    build_flags,
+    format_table,
+    pause_collection,
+    say,
+    say_json,
+    warn,
+)
 from regard.errors import InputError
 from regard.tasks.options import EvaluationOptions
 
@@ -46,10 +55,10 @@ def evaluate(
     with pause_collection():
         from regard.data.rows import BadRecord, MissingColumns
         from regard.metrics import describe_units
-        from regard.runs.load import load
+        from regard.runs.run_file import load
         from regard.tasks.run import describe_examples, describe_search
-        from regard.training.devices import choose_own_accelerator
         from regard.training.progress import Progress
+        from regard.training.settings import choose_own_accelerator
 
         choose_own_accelerator()
         loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
@@ -59,7 +68,7 @@ def evaluate(
     lines, examples = [], None
     with ExitStack() as stack:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            from regard.training.processes import ProcessGroup
+            from regard.training.update import ProcessGroup
             from regard.work import divide_among
 
             stack.enter_context(divide_among(ProcessGroup()))
@@ -96,7 +105,8 @@ def score(
 ) -> None:
     """Print the log-probability of given targets.
 
-    By the natural logarithm, the end of the target included.
+    By the natural logarithm, the end of the target included. A pair with a blank side has
+    a blank line.
 
     Args:
         run: Folder of a trained run.
@@ -106,21 +116,24 @@ def score(
         json_: Print JSON.
     """
     from regard.data.pairs import read_parallel
-    from regard.runs.load import load
-    from regard.tasks.capabilities import require_method, warn_pair
+    from regard.runs.run_file import load
+    from regard.tasks.run import require_method
 
-    pairs = list(read_parallel(source, target))
+    pairs = list(read_parallel(source, target, keep_blank=True))
     loaded: Any = load(run, allow_missing=allow_missing)
     score_pairs = require_method(loaded, "score", run)
+    complete = [pair for pair in pairs if pair.is_complete]
+    for pair in complete:
+        warn(pair.place, loaded.pair_warnings(pair))
+    scores = iter(score_pairs(complete))
     for pair in pairs:
-        warn(pair.place, warn_pair(loaded, pair))
-    for pair, tokens in zip(pairs, score_pairs(pairs), strict=True):
-        total = sum(tokens)
+        tokens = next(scores) if pair.is_complete else []
+        total = sum(tokens) if tokens else None
         if json_:
             texts = {"source": pair.source, "target": pair.target}
             say_json(texts | {"score": total, "tokens": tokens})
         else:
-            say(f"{total:.4f}")
+            say("" if total is None else f"{total:.4f}")
 
 
 def align(
@@ -132,12 +145,14 @@ def align(
     maps: Maps = None,
     reverse: Path | None = None,
     pick: Path | None = None,
+    one_based: bool = False,
     join: Literal["intersection", "union", "grow-diag-final-and", "agreement"]
     | None = None,
 ) -> None:
     """Align words by the attention of a run.
 
-    Links of words are printed as i-j, from the attention under teacher forcing.
+    Links of words are printed as i-j, from the attention under teacher forcing. A pair
+    with a blank side has a blank line.
 
     Args:
         run: Folder of a trained run.
@@ -146,6 +161,7 @@ def align(
         reverse: A run of the other direction, to join the links of both.
         pick: Print no links but each map's error rate against these gold links, the
             best first.
+        one_based: The gold links count words from 1.
         join: The symmetrization of --reverse. Default: grow-diag-final-and.
     """
     if pick is not None and (maps or reverse is not None):
@@ -157,9 +173,10 @@ def align(
     from regard.data.pairs import Pair, read_parallel
     from regard.maps import links
 
-    pairs = list(read_parallel(source, target))
+    lines = list(read_parallel(source, target, keep_blank=True))
     if pick is not None:
-        return rank_maps(run, pairs, pick)
+        return rank_maps(run, lines, pick, one_based)
+    pairs = [pair for pair in lines if pair.is_complete]
     forward = align_pairs(run, pairs, maps)
     links_of_pairs = [links.link_strongest(item.weights) for item in forward]
     if reverse is not None:
@@ -178,42 +195,47 @@ def align(
                 method = methods[join or "grow-diag-final-and"]
                 joined = method(links_of_pairs[index], transposed)
             links_of_pairs[index] = joined
-    for pair_links in links_of_pairs:
-        say(links.format_pharaoh(pair_links))
+    results = iter(links_of_pairs)
+    for line in lines:
+        say(links.format_pharaoh(next(results)) if line.is_complete else "")
 
 
 def align_pairs(
     run: Path, pairs: "list[Pair]", maps: Sequence[int] | None = None
 ) -> "list[Alignment]":
     """Return the alignment of each pair, with a warning for one that is hard to read."""
-    from regard.runs.load import load
-    from regard.tasks.capabilities import require_method, warn_pair
+    from regard.runs.run_file import load
+    from regard.tasks.run import require_method
 
     loaded: Any = load(run)
     align_pairs = require_method(loaded, "align", run)
     for pair in pairs:
-        warn(pair.place, warn_pair(loaded, pair))
+        warn(pair.place, loaded.pair_warnings(pair))
     return align_pairs(pairs, maps)
 
 
-def rank_maps(run: Path, pairs: "list[Pair]", pick: Path) -> None:
+def rank_maps(
+    run: Path, pairs: "list[Pair]", pick: Path, one_based: bool = False
+) -> None:
     """Print the error rate of each map in per cent, best first."""
     from regard.data.pairs import check_inside, read_gold
     from regard.maps.links import score_maps
-    from regard.runs.load import load
-    from regard.tasks.capabilities import require_method
+    from regard.runs.run_file import load
+    from regard.tasks.run import require_method
 
-    gold = read_gold(pick)
+    gold = read_gold(pick, one_based=one_based)
     check_counts(pick, len(gold), "the text", len(pairs))
     for number, (pair, links) in enumerate(zip(pairs, gold, strict=True), 1):
         lengths = len(pair.source.split()), len(pair.target.split())
         check_inside(f"{pick}:{number}", links.possible, lengths)
     loaded: Any = load(run)
     require_method(loaded, "align", run)
-    maps = loaded.word_maps(pairs)
-    errors = [100 * error for error in score_maps(maps, gold)]
+    complete = [index for index, pair in enumerate(pairs) if pair.is_complete]
+    maps = loaded.word_maps([pairs[index] for index in complete])
+    errors = score_maps(maps, [gold[index] for index in complete])
     order = sorted(range(len(errors)), key=errors.__getitem__)
-    say(format_table({f"map {number}": f"{errors[number]:.2f}" for number in order}))
+    rates = {f"map {number}": f"{100 * errors[number]:.2f}" for number in order}
+    say(format_table(rates))
 
 
 def check_counts(first: object, count: int, second: object, expected: int) -> None:
@@ -224,7 +246,7 @@ def check_counts(first: object, count: int, second: object, expected: int) -> No
         )
 
 
-def aer(links: Path, gold: Path, /) -> None:
+def aer(links: Path, gold: Path, /, *, one_based: bool = False) -> None:
     """Score word alignments against gold ones.
 
     Alignment error rate, precision and recall, in per cent.
@@ -233,12 +255,18 @@ def aer(links: Path, gold: Path, /) -> None:
         links: Links as `regard align` prints them.
         gold: Gold links: lines of i-j (sure) and i?j (possible), or .jsonl with lists
             `sure` and `possible`.
+        one_based: The gold links count words from 1.
     """
-    from regard.data.pairs import read_gold, read_links
+    from regard.data.pairs import has_first_word, read_gold, read_links
     from regard.maps.links import score_links
 
-    alignments, truth = read_links(links), read_gold(gold)
+    alignments, truth = read_links(links), read_gold(gold, one_based=one_based)
     check_counts(links, len(alignments), gold, len(truth))
+    gold_links = [item.possible for item in truth]
+    has_zero = any(map(has_first_word, alignments))
+    if has_zero and any(gold_links) and not any(map(has_first_word, gold_links)):
+        advice = "if its words are counted from 1, add --one-based"
+        warn(str(gold), [f"no link has a word 0, but some of {links} do; {advice}"])
     scores = score_links(alignments, truth)
     for name in ("aer", "precision", "recall"):
         say(f"{name:9}  {100 * getattr(scores, name):.2f}")

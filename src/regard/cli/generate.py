@@ -1,26 +1,22 @@
 """Commands of language models: `regard generate` and `regard fill`."""
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.options import (
+from regard.cli.console import (
     LoadFlags,
     Piped,
     SearchFlags,
     check_source,
-    read_predict_options,
-)
-from regard.cli.predict import iterate_predictions, list_ranked
-from regard.cli.streams import (
     iterate_texts,
     pause_collection,
+    read_predict_options,
     say,
     say_json,
     warn,
-    warn_of_missing,
 )
+from regard.cli.predict import iterate_predictions, list_ranked
 from regard.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -66,24 +62,22 @@ def generate(
         )
     with pause_collection():
         from regard.hub.open_run import open_run
-        from regard.tasks.capabilities import missing_capability
+        from regard.tasks.run import missing_capability
 
         loaded = open_run(run, allow_missing=weights.allow_missing, int8=weights.int8)
         if "tokens" not in loaded.supports.get("predict", ()):
             raise missing_capability(loaded, "continue prompts", "characters-gpt2", run)
     loaded.check_supported("predict", options)
     texts = () if piped else prompts or ("",)
-    number, missing, first = 0, Counter[str](), None
+    number, first = 0, None
     for prompt, best in iterate_predictions(loaded, texts, options):
         first, number = first or (prompt, best), number + 1
         warn(f"prompt {number}", loaded.warnings(prompt))
         ranked = list_ranked(best)
-        missing.update(ranked[0].missing)
         for item in ranked:
             record = loaded.record(prompt) | item.to_json()
             del record["alternatives"]
             say_json(record) if json_ else say("\n".join(item.lines()))
-    warn_of_missing(missing, number)
     if attention is not None and first is not None:
         path = draw_continuation(loaded, *first, attention)
         if not json_:
@@ -136,8 +130,8 @@ def fill(
     """
     check_source(texts, piped)
     with pause_collection():
-        from regard.runs.load import load
-        from regard.tasks.capabilities import require_method
+        from regard.runs.run_file import load
+        from regard.tasks.run import require_method
 
         loaded = load(run, allow_missing=allow_missing)
         fill_blanks = require_method(loaded, "fill", run)

@@ -11,7 +11,7 @@ from typing import Literal
 from cyclopts import App, Group, Parameter
 
 from regard.cli import evaluate, generate, predict, runs, serve, share, show, train
-from regard.cli.streams import explain, guard_streams, say
+from regard.cli.console import explain, guard_streams, say
 from regard.errors import OutputClosed
 from regard.version import VERSION
 
@@ -44,7 +44,7 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         train.recipes: "",
         train.new: "RECIPE > FILE.yaml",
         train.train: "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
-        runs.runs: "[DIR | RUN...] [--sort KEY]",
+        runs.runs: "[DIR | RUN...] [--json]",
     },
     "Use a run": {
         predict.predict: "RUN [TEXT... | -] [--n-best N] [--json]",
@@ -55,7 +55,7 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         predict.embed: "RUN [TEXT... | -] [--pool mean|first] [--words]",
         evaluate.score: "RUN --source FILE --target FILE [--json]",
         evaluate.align: "RUN --source FILE --target FILE [--map N]... [--pick GOLD]",
-        evaluate.aer: "LINKS GOLD",
+        evaluate.aer: "LINKS GOLD [--one-based]",
     },
     "Look inside": {
         show.show: "RUN TEXT|IMAGE [--out FILE.png|.svg|.pdf|.html] [--view VIEW]",
@@ -68,7 +68,7 @@ COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         runs.cache: "[--clear]",
         train.schema: "> regard.schema.json",
         completion: "bash|zsh|fish",
-        runs.info: "[RUN]",
+        runs.info: "",
     },
 }
 """By their groups, the commands in the order of `--help`, with their usage."""
@@ -79,7 +79,7 @@ def application() -> App:
     app = App(
         name="regard",
         help=HELP,
-        help_format="markdown",
+        help_format="plaintext",  # the list of commands shows without the import of a Markdown reader
         version=VERSION,
         version_flags=["--version"],
         usage="Usage: regard COMMAND [ARGUMENTS] [OPTIONS]",
@@ -100,6 +100,7 @@ def application() -> App:
                 usage=usage,
                 group=group,
                 sort_key=place,
+                help_format="markdown",
             )
     return app
 
@@ -129,7 +130,7 @@ def _run(argv: Sequence[str], debug: bool) -> int:
     try:
         with ExitStack() as stack:
             if debug:
-                from regard.nonfinite import enable_debugging
+                from regard.work import enable_debugging
 
                 stack.enter_context(enable_debugging())
             application()(

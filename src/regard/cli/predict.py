@@ -2,40 +2,31 @@
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import Parameter
-
-from regard.cli.options import (
+from regard.cli.console import (
+    CHUNK,
+    STDIN,
     BatchFlags,
     LoadFlags,
     Piped,
     PredictFlags,
     advise_columns,
-    read_predict_options,
-)
-from regard.cli.streams import (
-    CHUNK,
-    STDIN,
     format_table,
     iterate_chunks,
     iterate_texts,
     one_line,
     open_standard_input,
     pause_collection,
+    read_predict_options,
     say,
     say_json,
     warn,
-    warn_of_missing,
 )
 from regard.errors import InputError, quote
-from regard.extras import how_to_install
 
 if TYPE_CHECKING:
     from regard.runs.batch_prediction import Worker
@@ -45,23 +36,9 @@ if TYPE_CHECKING:
 
     Embed = Callable[[Sequence[str]], list[dict[str, Any]]]
     """Computes a record for each of several texts."""
-    Loaded = tuple[Worker, Mapping[str, str | int]]
-    """A worker, and the columns of its rows in a table by their keys."""
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class EnsembleFlags(LoadFlags):
-    """How a run is loaded, and others that predict with it.
-
-    Attributes:
-        with_: A run with the same tokenizers, for an ensemble. Repeatable.
-    """
-
-    with_: Annotated[tuple[Path, ...], Parameter(name="--with")] = ()
-
-
-DEFAULTS, DEFAULT_ENSEMBLE, NO_FILES = PredictFlags(), EnsembleFlags(), BatchFlags()
+DEFAULTS, DEFAULT_LOAD, NO_FILES = PredictFlags(), LoadFlags(), BatchFlags()
 
 
 def predict(
@@ -69,7 +46,7 @@ def predict(
     /,
     *texts: str,
     flags: PredictFlags = DEFAULTS,
-    weights: EnsembleFlags = DEFAULT_ENSEMBLE,
+    weights: LoadFlags = DEFAULT_LOAD,
     batch: BatchFlags = NO_FILES,
     json_: bool = False,
     piped: Piped = False,
@@ -90,16 +67,15 @@ def predict(
         raise InputError(
             "--attention needs --json; `regard show` draws the attention of one text"
         )
-    if batch.is_used(texts, piped):
-        load = partial(load_predictor, run, options, weights)
-        return run_batch(
-            "predict",
-            run,
-            batch,
-            vars(flags) | vars(weights),
-            load,
-        )
+    in_parts = batch.is_used(texts, piped)
     loaded = load_run(run, options, weights)
+    if in_parts:
+        from regard.runs.batch_prediction import build_predictor
+        from regard.tasks.base import input_columns
+
+        worker, columns = build_predictor(loaded, options), input_columns(loaded)
+        settings = vars(flags) | vars(weights)
+        return run_batch("predict", run, batch, settings, worker, columns)
     if not json_ and "attention" in loaded.supports["predict"]:
         options = replace(options, attention=False)  # lines of text show none
     predictions = iterate_predictions(loaded, texts, options)
@@ -107,37 +83,21 @@ def predict(
 
 
 def load_run(
-    run: Path, options: "PredictOptions", weights: EnsembleFlags
+    run: Path, options: "PredictOptions", weights: LoadFlags
 ) -> "Run[Any, Any]":
-    """Load a run that predicts, or an ensemble.
+    """Load a run that predicts.
 
     Raises:
-        InputError: A run cannot be loaded, or lacks an option.
+        InputError: The run cannot be loaded, or lacks an option.
     """
     with pause_collection():
-        from regard.runs.load import load
-        from regard.tasks.capabilities import require_method
-        from regard.training.devices import choose_own_accelerator
+        from regard.runs.run_file import load
+        from regard.training.settings import choose_own_accelerator
 
         choose_own_accelerator()
-        load = partial(load, allow_missing=weights.allow_missing, int8=weights.int8)
-        loaded = load(run)
+        loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
         loaded.check_supported("predict", options)
-        if weights.with_:
-            partners = list(map(load, weights.with_))
-            loaded = require_method(loaded, "ensemble", run)(partners)
     return loaded
-
-
-def load_predictor(
-    run: Path, options: "PredictOptions", weights: EnsembleFlags
-) -> "Loaded":
-    """Load a worker that predicts."""
-    loaded = load_run(run, options, weights)
-    from regard.runs.batch_prediction import build_predictor
-    from regard.tasks.base import input_columns
-
-    return build_predictor(loaded, options), input_columns(loaded)
 
 
 def run_batch(
@@ -145,7 +105,8 @@ def run_batch(
     run: Path,
     flags: BatchFlags,
     settings: Mapping[str, Any],
-    load: "Callable[[], Loaded]",
+    worker: "Worker",
+    columns: Mapping[str, str | int],
 ) -> None:
     """Compute files in parts and print the totals.
 
@@ -157,12 +118,8 @@ def run_batch(
     from regard.data.rows import MissingColumns
     from regard.data.tables import choose_columns
     from regard.data.tokens import count_together
-    from regard.runs.batch_prediction import Request, begin, run_job, run_on_ray
+    from regard.runs.batch_prediction import Request, begin, run_job
 
-    if flags.on == "ray" and find_spec("ray") is None:
-        advice = how_to_install("ray")
-        raise InputError(f"--on ray needs ray, which is not installed: {advice}")
-    worker, columns = load()
     inputs = [file for path in flags.input for file in list_files(path)]
     chosen_columns = columns
     if flags.columns is not None:
@@ -179,11 +136,8 @@ def run_batch(
     except MissingColumns as error:
         advise_columns(error, columns)
         raise
-    if flags.on == "ray":
-        totals = run_on_ray(job, lambda: load()[0])
-    else:
-        with count_together():
-            totals = run_job(job, worker)
+    with count_together():
+        totals = run_job(job, worker)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(format_table(totals))
 
@@ -234,12 +188,11 @@ def print_predictions(
     *,
     as_json: bool,
 ) -> None:
-    """Print predictions as they arrive, then how many are unfinished or lack phrases.
+    """Print predictions as they arrive, then how many are unfinished.
 
     Of several alternatives, each has the number of its text and its score in front.
     """
     number = unfinished = 0
-    missing = Counter[str]()
     for number, (example, prediction) in enumerate(predictions, 1):
         warnings = [*run.warnings(example), *run.prediction_warnings(prediction)]
         warn(f"text {number}", warnings)
@@ -255,14 +208,12 @@ def print_predictions(
                     say(f"{number}\t{alternative.score:.4f}\t{line}")
         if ranked:
             unfinished += not ranked[0].finished
-            missing.update(ranked[0].missing)
     if unfinished:
         print(
             f"regard: {unfinished} of {number} predictions reached the length limit "
             "unfinished",
             file=sys.stderr,
         )
-    warn_of_missing(missing, number)
 
 
 def list_ranked(prediction: "Prediction") -> "Sequence[GeneratedText]":
@@ -286,8 +237,8 @@ def chat(run: Path, /, *, flags: PredictFlags = DEFAULTS) -> None:
     if options.n_best > 1:
         raise InputError("--n-best gives several replies, a chat has one; leave it out")
     with pause_collection():
-        from regard.runs.load import load
-        from regard.tasks.capabilities import require_method
+        from regard.runs.run_file import load
+        from regard.tasks.run import require_method
 
         loaded = load(run)
         begin = require_method(loaded, "conversation", run)
@@ -336,16 +287,13 @@ def embed(
         "words": words,
         "allow_missing": allow_missing,
     }
-    if batch.is_used(texts, piped):
-        load = partial(load_embedder, run, settings)
-        return run_batch(
-            "embed",
-            run,
-            batch,
-            settings,
-            load,
-        )
+    in_parts = batch.is_used(texts, piped)
     loaded, compute = load_embedding(run, settings)
+    if in_parts:
+        from regard.runs.batch_prediction import build_embedder
+
+        worker = build_embedder(compute)
+        return run_batch("embed", run, batch, settings, worker, {"text": "text"})
     for chunk in iterate_texts(texts):
         for text, vectors in zip(chunk, compute(chunk), strict=True):
             warn(quote(text), loaded.warnings(text))
@@ -360,8 +308,8 @@ def load_embedding(run: Path, settings: Mapping[str, Any]) -> "tuple[Any, Embed]
     """
     with pause_collection():
         from regard.hub.open_run import open_run
-        from regard.tasks.capabilities import require_method
-        from regard.training.devices import choose_own_accelerator
+        from regard.tasks.run import require_method
+        from regard.training.settings import choose_own_accelerator
 
         choose_own_accelerator()
         loaded: Any = open_run(run, allow_missing=settings["allow_missing"])
@@ -376,11 +324,3 @@ def load_embedding(run: Path, settings: Mapping[str, Any]) -> "tuple[Any, Embed]
     return loaded, lambda texts: [
         {"vector": vector} for vector in loaded.embed(texts, **chosen).tolist()
     ]
-
-
-def load_embedder(run: Path, settings: Mapping[str, Any]) -> "Loaded":
-    """Load a worker that embeds texts."""
-    _, compute = load_embedding(run, settings)
-    from regard.runs.batch_prediction import build_embedder
-
-    return build_embedder(compute), {"text": "text"}

@@ -1,11 +1,10 @@
 """Commands that list: `regard runs`, `regard info`, `regard cache`."""
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from regard.cli.streams import (
+from regard.cli.console import (
     format_columns,
     format_table,
     format_value,
@@ -13,7 +12,6 @@ from regard.cli.streams import (
     say,
     say_json,
 )
-from regard.errors import InputError
 from regard.extras import EXTRAS, how_to_install
 from regard.version import VERSION
 
@@ -24,35 +22,19 @@ PACKAGES = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu", "nu
 HEADER = ("run", "task", "model", "steps", "figure", "parameters", "date", "size")
 
 
-def runs(
-    *folders: Path,
-    sort: str = "run",
-    json_: bool = False,
-) -> None:
-    """List runs with their figures, or the differences of two.
+def runs(*folders: Path, json_: bool = False) -> None:
+    """List runs with their figures.
 
     Args:
-        folders: A folder of runs, or runs; of two runs the differences. Default: runs.
-        sort: run, steps, figure, date, size or a metric such as test/bleu; numbers
-            downwards.
+        folders: A folder of runs, or several runs. Default: runs.
         json_: Print JSON.
     """
-    from regard.runs import listing
+    from regard.runs.listing import list_runs, read_record
 
-    if len(folders) == 2:
-        differences = listing.compare_runs(*folders)
-        if json_:
-            return say_json({key: values for key, *values in differences})
-        if not differences:
-            names = " and ".join(map(str, folders))
-            raise InputError(f"{names} have the same settings and figures")
-        rows = [(key, *map(format_value, values)) for key, *values in differences]
-        return say(format_columns(("", *map(str, folders)), rows))
-    if len(folders) > 2:
-        records = list(map(listing.read_record, folders))
+    if len(folders) > 1:
+        records = list(map(read_record, folders))
     else:
-        records = listing.list_runs(*folders or (Path("runs"),))
-    records = listing.sort_records(records, sort)
+        records = list_runs(*folders or (Path("runs"),))
     if json_:
         return say_json([record.to_json() for record in records])
     say(format_columns(HEADER, list(map(format_record, records))))
@@ -83,19 +65,10 @@ def cache(*, clear: bool = False) -> None:
     say(format_table(cache_folder.describe()))
 
 
-def info(
-    run: Path | None = None,
-    /,
-) -> None:
-    """Show the installation, or a run: its data, figures and files.
+def info() -> None:
+    """Show the installation: versions, devices, kernels and the cache."""
+    from importlib.metadata import PackageNotFoundError, version
 
-    Args:
-        run: Folder of a run. None: the installation.
-    """
-    if run is not None:
-        tables = describe_run(run).items()
-        parts = [f"{title}\n{format_table(rows)}" for title, rows in tables if rows]
-        return say("\n\n".join(parts))
     from regard.storage import cache_folder
 
     system = f"{platform.system()} {platform.machine()}"
@@ -117,7 +90,7 @@ def describe_devices() -> dict[str, str]:
         reason = f"{type(error).__name__}: {one_line(str(error))}"
         return {"devices": f"unknown: torch cannot be imported ({reason})"}
     from regard.kernels.libraries import find
-    from regard.training.devices import devices, supports_bf16_products
+    from regard.training.settings import devices, supports_bf16_products
 
     names, bf16 = ", ".join(devices()), filter(supports_bf16_products, devices())
     cards = map(torch.cuda.get_device_name, range(torch.cuda.device_count()))
@@ -126,48 +99,6 @@ def describe_devices() -> dict[str, str]:
         "bf16 products": ", ".join(bf16) or "none in hardware",
         "threads": f"{torch.get_num_threads()}, in training 1 for a small model; --set training.threads=N changes it",
     }
-    for title in ("additive scores", "rotary positions"):
-        kernel = find(title.split()[0])
-        form = "fused on a CPU, by" if kernel.library else "plain:"
-        rows[title] = f"{form} {kernel.description}"
-    return rows
-
-
-def describe_run(run: Path) -> dict[str, dict[str, Any]]:
-    """Return the tables of a run by their headings.
-
-    Raises:
-        InputError: The folder is no run.
-    """
-    from regard.cli.train import describe_usage
-    from regard.runs.listing import read_record
-    from regard.runs.load import CONFIG
-    from regard.runs.resume import ENVIRONMENT
-    from regard.runs.run_file import read
-    from regard.storage.cache_folder import size_of
-    from regard.storage.run_folder import RESULT, RunDirectory
-    from regard.tasks.summary import FILE as DATA
-    from regard.tasks.summary import DataSummary
-
-    record, folder = read_record(run), RunDirectory.open(run)
-    tables: dict[str, dict[str, Any]] = {
-        "Run": {
-            "run": record.run,
-            "task": record.task,
-            "model": record.model,
-            "steps": record.progress + ("" if record.finished else ", unfinished"),
-            "written": record.written,
-            "use": describe_usage(run, read(folder.file(CONFIG))),
-        }
-    }
-    if folder.has(DATA):
-        tables["Data"] = {**DataSummary.of_json(folder.read_object(DATA)).parts()}
-    figures = folder.read_object(RESULT) if folder.has(RESULT) else record.figures
-    tables["Figures"] = {**figures}
-    tables["Files"] = {}
-    for file in sorted(run.glob("[!.]*")):
-        size = file.stat().st_size if file.is_file() else size_of(file)
-        tables["Files"][file.name] = f"{size:,} bytes"
-    if folder.has(ENVIRONMENT):
-        tables["Environment"] = folder.read_object(ENVIRONMENT)
-    return tables
+    kernel = find("additive")
+    form = "fused on a CPU, by" if kernel.library else "plain:"
+    return rows | {"additive scores": f"{form} {kernel.description}"}

@@ -7,8 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from regard.cli.options import Int8
-from regard.cli.streams import say
+from regard.cli.console import Int8, say
 from regard.errors import InputError
 
 Positive = Number(gte=1)
@@ -24,26 +23,22 @@ class ServerFlags:
         port: Port; 0 is any free one.
         allow_host: Another host name of the server, such as a proxy's.
         token: Access token (prefer REGARD_TOKEN).
-        proxy: Address of a proxy, whose X-Forwarded-For names the clients.
         max_text: Maximum characters of a text.
         max_pixels: Maximum pixels of a request's images.
         workers: Threads that answer, each a batch.
         queue: Maximum requests at a time; others get 503.
         seconds: Time limit of a request.
-        access_log: Write a line for each response to standard error.
     """
 
     host: str = "127.0.0.1"
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 8000
     allow_host: tuple[str, ...] = ()
     token: Annotated[str | None, Parameter(env_var="REGARD_TOKEN")] = None
-    proxy: tuple[str, ...] = ()
     max_text: Annotated[int, Parameter(validator=Positive)] = 5000
     max_pixels: Annotated[int, Parameter(validator=Positive)] = 1 << 22
     workers: Annotated[int, Parameter(validator=Number(gte=1, lte=64))] = 2
     queue: Annotated[int, Parameter(validator=Positive)] = 32
     seconds: Annotated[float, Parameter(validator=Number(gt=0, lte=86400))] = 120.0
-    access_log: bool = False
 
 
 DEFAULTS = ServerFlags()
@@ -86,9 +81,7 @@ def serve(
         app = build_app(
             served, limits, hosts=hosts, any_address=is_open, token=flags.token
         )
-        uvicorn = server.build_server(
-            app, limits, access_log=flags.access_log, proxies=flags.proxy
-        )
+        uvicorn = server.build_server(app, limits)
         names = ", ".join(item.name for item in served)
         secret = "" if flags.token is None else "#token=..."
         say(f"{names}: {server.server_url(listener, flags.host)}{secret}")

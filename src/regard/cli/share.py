@@ -1,11 +1,9 @@
 """Commands that exchange models: `regard import` and `regard export`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-
-from regard.cli.streams import say
+from regard.cli.console import say
 from regard.cli.train import CONFIG, describe_result
 
 
@@ -26,7 +24,7 @@ def import_(
             the newest.
         pairs: The model classifies pairs of texts, which its files do not state.
     """
-    from regard.hub import import_run
+    from regard.hub.importing import import_run
     from regard.runs import run_file
 
     folder = Path("runs") / Path(source).resolve().name if out is None else out
@@ -40,7 +38,6 @@ def export(
     *,
     to: Literal["huggingface", "onnx", "ctranslate2"] = "huggingface",
     out: Path,
-    push: Annotated[str | None, Parameter(name="--push")] = None,
 ) -> None:
     """Write a run's model for other libraries.
 
@@ -51,20 +48,12 @@ def export(
         run: Folder of a trained run.
         to: The form to write.
         out: Folder of the exported model.
-        push: Upload the export to the Hugging Face hub as OWNER/NAME, private if it is
-            new.
     """
-    from regard.hub import upload
-
-    if push is not None:
-        upload.check_name(push)
     if to == "onnx":
         from regard.hub.exports.onnx import export_onnx as write
     elif to == "ctranslate2":
         from regard.hub.exports.ctranslate2 import export_ctranslate2 as write
     else:
-        from regard.hub import export_run as write
+        from regard.hub.exporting import export_run as write
     peers = ", ".join(write(run, out))
     say(f"The model is in {out}, for {to}; it computes the same as the run: {peers}.")
-    if push is not None:
-        say(f"It is at {upload.push(out, push)}.")

@@ -1,6 +1,5 @@
 """`regard show`."""
 
-import math
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from regard.cli.options import build_flags
-from regard.cli.streams import pause_collection, say, warn
+from regard.cli.console import build_flags, pause_collection, say, warn
 from regard.errors import InputError, quote
 from regard.tasks.options import AttributionOptions, FigureOptions
 
@@ -25,7 +23,7 @@ else:
     FigureFlags = build_flags(FigureOptions, "How it is drawn", 3)
 PAGE, TABLES = ".html", (".tsv", ".jsonl")
 COMPARISON = Group("Comparison", sort_key=4)
-OWN, PLAIN = AttributionFlags(), FigureFlags()
+DEFAULT_FLAGS, DEFAULT_FIGURE = AttributionFlags(), FigureFlags()
 
 
 def show(
@@ -34,8 +32,8 @@ def show(
     /,
     *,
     out: Path | None = None,
-    flags: AttributionFlags = OWN,
-    figure: FigureFlags = PLAIN,
+    flags: AttributionFlags = DEFAULT_FLAGS,
+    figure: FigureFlags = DEFAULT_FIGURE,
     top: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     allow_missing: bool = False,
     compare: Annotated[Path | None, Parameter(group=COMPARISON)] = None,
@@ -43,7 +41,7 @@ def show(
 ) -> None:
     """Draw the attention behind a prediction.
 
-    Or another attribution, or two predictions compared.
+    It can also draw another attribution (--kind), or compare two predictions.
 
     Args:
         run: Folder of a trained run or of a transformers model, or its name on the hub,
@@ -64,11 +62,11 @@ def show(
     options.check()
     drawing.check()
     compares = compare is not None or compare_text is not None
-    several = compares or len(set(options.kinds)) > 1
+    needs_page = compares or len(set(options.kinds)) > 1
     fits_page = drawing.uses_default_view and options.maps is None
     if out is None:
         ending = ".png" if find_spec("matplotlib") is not None else PAGE
-        if several and fits_page:
+        if needs_page and fits_page:
             ending = PAGE
         if top is not None:
             ending = ".tsv"
@@ -77,8 +75,7 @@ def show(
         raise InputError(f"{out}: is a directory; expected the name of a picture")
     ending = out.suffix.lower()
     if ending in TABLES:
-        entropies = drawing.view == "entropy" and top is None
-        if several or drawing.view_options or (drawing.view and not entropies):
+        if needs_page or drawing.view_options or drawing.view:
             raise InputError(
                 f"{out}: a table has the weights of one text and one --kind, and no "
                 "options of pictures. It has --top, --map, --kind and --role."
@@ -87,7 +84,7 @@ def show(
         raise InputError(
             f"{out}: --top writes a table of weights. Name a .tsv or .jsonl file by --out."
         )
-    elif several and not (ending == PAGE and fits_page):
+    elif needs_page and not (ending == PAGE and fits_page):
         raise InputError(
             f"{out}: only an .html page of everything shows several kinds or a "
             "comparison. Write to an .html file without --map, --view and its options, "
@@ -97,14 +94,14 @@ def show(
         from regard.hub.open_run import open_run
 
         loaded = open_run(run, allow_missing=allow_missing)
-        partner = loaded
+        other_run = loaded
         if compare is not None:
-            partner = open_run(compare, allow_missing=allow_missing)
+            other_run = open_run(compare, allow_missing=allow_missing)
     from regard.maps.heads import COLUMNS
     from regard.pictures.write import write_table, write_view
     from regard.tasks.attribution import compare_attributions
 
-    if top is not None:  # without a map of all weights in memory
+    if top is not None:  # the map of all weights is never in memory
         loaded.check_supported("attribute", options)
         weights = loaded.attribute(loaded.parse(text), options).greatest(top)
         write_table(out, COLUMNS, weights.rows(options.maps))
@@ -113,17 +110,14 @@ def show(
     lines, result = attribution.prediction.lines(), "picture"
     if ending in TABLES:
         result = "table"
-        if drawing.view == "entropy":
-            write_table(out, ("layer", "head", "entropy"), list_entropies(attribution))
-        else:
-            write_table(out, COLUMNS, attribution.greatest().rows(options.maps))
+        write_table(out, COLUMNS, attribution.greatest().rows(options.maps))
     elif compares:
         other_text = text if compare_text is None else compare_text
-        partner_attribution = attribute(partner, other_text, options)
-        lines += partner_attribution.prediction.lines()
+        other_attribution = attribute(other_run, other_text, options)
+        lines += other_attribution.prediction.lines()
         names = f"{run}: {text}", f"{compare or run}: {other_text}"
         write_view(
-            compare_attributions((attribution, partner_attribution), names, drawing),
+            compare_attributions((attribution, other_attribution), names, drawing),
             out,
         )
     else:
@@ -131,20 +125,10 @@ def show(
     say("\n".join([*lines, f"The {result} is {out}."]))
 
 
-def list_entropies(attribution: "Attribution") -> list[tuple[int, int, float]]:
-    """Return the layer, the number and the entropy in bits of each head with weights."""
-    rows = []
-    for layer, heads in enumerate(attribution.bits()):
-        for head, bits in enumerate(heads.tolist()):
-            if not math.isnan(bits):
-                rows.append((layer, head, bits))
-    return rows
-
-
 def attribute(
     run: "Run[Any, Any]", text: str, options: AttributionOptions
 ) -> "Attribution":
-    """Return the attribution of the prediction for a text, after its warnings."""
+    """Return the attribution of the prediction for a text, and print the warnings."""
     run.check_supported("attribute", options)
     example = run.parse(text)
     attribution = run.attribute(example, options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from regard.cli.streams import format_table, say
+from regard.cli.console import format_table, say
 from regard.errors import InputError
 from regard.storage.cache_folder import VARIABLE
 
@@ -61,11 +61,8 @@ def train(
     from regard.runs import run_file
     from regard.runs import train as launch
 
-    notes: list[str] = []
-    config = run_file.read(path, overrides, notes.append)
-    figures = launch.train(
-        config, folder, resume=resume, allow_change=allow_change, notes=notes
-    )
+    config = run_file.read(path, overrides)
+    figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(format_table(figures))
         say(describe_result(folder, config))
@@ -101,7 +98,7 @@ def find_saved_settings(recipe: Path, folder: Path) -> Path:
         return recipe
     kinds = []
     for path in (folder / CONFIG, recipe):
-        values = yaml_tree.read(path)[0].plain() or {}
+        values = yaml_tree.read(path).plain() or {}
         model = values.get("model") or {}
         kinds.append((values.get("task"), model.get("name")))
     if kinds[0] != kinds[1]:

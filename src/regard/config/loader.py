@@ -1,4 +1,4 @@
-"""Run files as frozen dataclasses: every mistake is reported, with its line."""
+"""Loading run files into frozen dataclasses; mistakes are reported with lines."""
 
 import dataclasses
 import json
@@ -21,10 +21,11 @@ from regard.errors import InputError
 
 STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
 FILES_KEY = "train"
-"""The key whose value, from an option, lets a dataclass recognize its own data."""
+"""The key of the data files. If an option sets it, the files choose the kind of data
+(`switch_kind`)."""
 NOTHING = Node(None, "", "", 0)
 FAILED = object()
-"""The value of a part whose problems are listed already."""
+"""The value of a node whose problems have been reported."""
 EXPECTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -49,7 +50,7 @@ EXPECTED = {
     "literal_error": "{expected}",
     "value_error": "{error}",
 }
-"""What was expected, by the type of pydantic's error and with its context."""
+"""What was expected, by the type of pydantic's error; fields are of its context."""
 log = logging.getLogger("regard")
 
 
@@ -58,15 +59,16 @@ class Renames:
     """Former names in run files.
 
     Attributes:
-        values: Keys at the top with their former values and the new ones.
-        retired: Keys that no longer exist, with the one value that is still accepted.
+        values: For each top-level key, the new name of each former value.
+        retired: Removed keys, as dotted paths, each with the only value that is still
+            accepted.
     """
 
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     retired: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, root: Node) -> None:
-        """Replace former names in a tree, with a warning for each."""
+        """Replace former names in a tree with warnings, and drop retired keys."""
         for key, names in self.values.items():
             node = root.value.get(key)
             if node is not None and node.text in names:
@@ -105,51 +107,65 @@ def load(
         schema: A dataclass, or a union of dataclasses.
         settings: `key.sub=value` on top of the file; the last one wins.
         renames: Former names that are still read, with a warning.
-        note: Takes a line for each mapping of which keys are ignored, because an
-            option chose another dataclass than the file.
+        note: Called with a line for each mapping whose keys are partly ignored, because
+            an option chose another dataclass than the file.
 
     Raises:
-        InputError: One line for each unknown, missing, repeated or unfitting key.
+        InputError: A key is unknown, missing, repeated or has a wrong value. The
+            message has a line for each.
     """
-    root, problems = read_tree(path, settings)
+    root = read_tree(path, settings)
     if renames is not None:
         renames.apply(root)
-    builder = Builder(problems)
+    builder = Builder()
     value = builder.build(schema, root, "")
-    if problems:
-        problems.sort(key=lambda item: item.line or 1 << 30)
-        raise InputError("\n".join(map(str, problems)))
+    if builder.problems:
+        # Problems of options, which have line 0, come last.
+        builder.problems.sort(key=lambda item: item.line or 1 << 30)
+        raise InputError("\n".join(map(str, builder.problems)))
     for line in builder.notes:
         note(line)
     return value
 
 
-def read_tree(path: Path, settings: Sequence[str] = ()) -> tuple[Node, list[Problem]]:
-    """Return the mapping of a file with settings on top, and problems of its text.
+def read_tree(path: Path, settings: Sequence[str] = ()) -> Node:
+    """Return the mapping of a file with settings on top.
 
     Raises:
-        InputError: There is no mapping.
+        InputError: The file has no mapping, or settings are malformed. The message has
+            a line for each.
     """
-    root, problems = yaml_tree.read(path)
-    if root.value is None and not problems:
+    root = yaml_tree.read(path)
+    if root.value is None:
         raise InputError(f"{path}: is empty; expected the keys of a run file")
     if not isinstance(root.value, dict):
         text = root.describe()
         raise InputError(f"{path}:{root.line}: got {text} at the top, not a mapping")
+    faults = []
     for setting in settings:
-        problems += yaml_tree.apply_setting(root, setting)
-    return root, problems
+        try:
+            yaml_tree.apply_setting(root, setting)
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        raise InputError("\n".join(faults))
+    return root
 
 
 class Builder:
-    """Makes values from nodes, and collects the problems and notes."""
+    """A builder of values from nodes, which collects problems and notes."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = problems
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
         self.notes: list[str] = []
 
     def build(self, annotation: Any, node: Node, path: str) -> Any:
-        """Return the value of a node for a type, or `FAILED`."""
+        """Return the value of a node, converted to a type, or `FAILED`.
+
+        Args:
+            annotation: The type.
+            path: The dotted path of its key, for messages.
+        """
         choices = list_alternatives(annotation)
         sections = [choice for choice in choices if is_section(choice)]
         if sections and isinstance(node.value, dict):
@@ -175,7 +191,7 @@ class Builder:
         return self.fail(node, path, f"got {node.describe()}, expected a mapping")
 
     def fail(self, node: Node, path: str, message: str) -> Any:
-        """Report a problem at a node."""
+        """Record a problem at a node, and return `FAILED`."""
         self.problems.append(
             Problem(
                 node.file,
@@ -189,11 +205,15 @@ class Builder:
     def build_plain(
         self, annotation: Any, node: Node, path: str, alternative: str = ""
     ) -> Any:
-        """Check as JSON: there pydantic's strict rules accept a list as a tuple."""
+        """Return the value of a node without dataclasses inside, or `FAILED`.
+
+        It is checked as JSON, since pydantic's strict rules accept a list for a tuple
+        there. `alternative` ends the list of what was expected.
+        """
         adapter = make_adapter(annotation)
         errors: list[Any] = []
-        # a number of an option may be meant as text
-        for as_text in (False, True)[: 1 if node.line else 2]:
+        # A number in an option may be meant as text.
+        for as_text in (False,) if node.line else (False, True):
             try:
                 value = node.plain(numbers_as_text=as_text)
                 return adapter.validate_json(json.dumps(value))
@@ -211,7 +231,7 @@ class Builder:
         return self.fail(node, path, message)
 
     def build_section(self, sections: list[Any], node: Node, path: str) -> Any:
-        """Return the dataclass that a mapping names, with its fields."""
+        """Return an instance of the dataclass that a mapping selects, or `FAILED`."""
         section, key, node = self.choose(sections, node, path)
         if section is None:
             return FAILED
@@ -225,8 +245,8 @@ class Builder:
         )
         for name, entry in entries.items():
             if name not in hints:
-                advice = f"unknown key; {advise_key(name, hints, entries)}"
-                self.fail(entry, join(path, name), advice)
+                message = f"unknown key; {advise_key(name, hints, entries)}"
+                self.fail(entry, join(path, name), message)
         values = {}
         for item in dataclasses.fields(section):
             name = item.name
@@ -238,10 +258,10 @@ class Builder:
                     self.advise_kind(sections, entry)
             elif item.default is item.default_factory is MISSING:
                 has_options = any(not entry.line for entry in node.value.values())
-                if has_options and node.line:
+                if has_options and node.line:  # an option caused it, not the file
                     node = replace(node, file=f"--set {place}", line=0)
-                advice = "missing; set it in the file, or with --set KEY=VALUE"
-                self.fail(node, place, advice)
+                message = "missing; set it in the file, or with --set KEY=VALUE"
+                self.fail(node, place, message)
         if len(self.problems) > count:
             return FAILED
         try:
@@ -261,24 +281,25 @@ class Builder:
     def choose(
         self, sections: list[Any], node: Node, path: str
     ) -> tuple[Any, str, Node]:
-        """Return the dataclass of a mapping, if any, the key that names it, the mapping.
+        """Choose the dataclass of a mapping.
 
-        The mapping gets another name where an option sets data of another kind.
+        Returns:
+            The dataclass, or None if the mapping names none of `sections`; the key that
+            names it; and the mapping, which names another kind of data if an option
+            sets files of that kind.
         """
         first = sections[0]
-        if not isinstance(first, Discriminated) and len(sections) == 1:
-            return first, "", node
         if isinstance(first, Discriminated):
-            key = first.key
-            names = first.registry
+            key, names, find = first.key, first.registry, first.choose
+        elif len(sections) == 1:
+            return first, "", node
         else:
             key, names = find_discriminator(sections)
             node = switch_kind(node, key, names)
+            find = names.__getitem__
         entry = node.value.get(key)
         if entry is not None and isinstance(entry.value, str) and entry.value in names:
-            if isinstance(first, Discriminated):
-                return first.choose(entry.value), key, node
-            return names[entry.value], key, node
+            return find(entry.value), key, node
         message = f"expected one of {', '.join(names)}"
         if entry is None:
             self.fail(node, join(path, key), f"missing; {message}")
@@ -291,11 +312,11 @@ class Builder:
     def select_entries(
         self, section: Any, node: Node, key: str, path: str
     ) -> dict[str, Node]:
-        """Return the entries of a mapping.
+        """Return the entries of a mapping that apply to its dataclass.
 
-        Where an option chose another dataclass than the file, keys of the file are left
-        out that it lacks, that do not fit it, or that describe the file's own data (its
-        `describing`).
+        If an option chose another dataclass than the file, entries of the file are
+        dropped if the dataclass lacks the key, if the value does not fit, or if they
+        describe the file's own data (`describing` of the dataclass).
         """
         hints = get_field_types(section)
         kind = node.value.get(key)
@@ -306,7 +327,7 @@ class Builder:
         ignored = []
         for name, entry in node.value.items():
             hint = hints.get(name)
-            fits = hint and Builder([]).build(hint, entry, "") is not FAILED
+            fits = hint and Builder().build(hint, entry, "") is not FAILED
             if not entry.line or (fits and name not in describing):
                 entries[name] = entry
             elif name not in describing:
@@ -320,7 +341,7 @@ class Builder:
         return entries
 
     def advise_kind(self, sections: list[Any], entry: Node) -> None:
-        """Name the kinds of data that read files, where an option sets other files."""
+        """Add to the last problem, on data files, the kinds of data that read files."""
         key, names = find_discriminator(sections) if len(sections) > 1 else ("", {})
         kinds = [name for name in names if getattr(names[name], "recognised", ())]
         if not kinds:
@@ -334,7 +355,7 @@ class Builder:
 
 @cache
 def make_adapter(annotation: Any) -> Any:
-    """Return pydantic's strict checks of a type."""
+    """Return pydantic's strict validator of a type."""
     return pydantic.TypeAdapter(annotation, config=STRICT)
 
 
@@ -346,7 +367,7 @@ def get_field_types(section: Any) -> dict[str, Any]:
 
 
 def strip_annotation(annotation: Any) -> Any:
-    """Return the type inside `Annotated`, or its `Discriminated`."""
+    """Return the `Discriminated` of an `Annotated` type, else the type inside."""
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *notes = get_args(annotation)
@@ -354,7 +375,7 @@ def strip_annotation(annotation: Any) -> Any:
 
 
 def list_alternatives(annotation: Any) -> list[Any]:
-    """Return the members of a union, or the only type, sections without notes."""
+    """Return the members of a union, or the type itself; sections lose `Annotated`."""
     inner = strip_annotation(annotation)
     if get_origin(inner) not in (Union, types.UnionType):
         return [inner if is_section(inner) else annotation]
@@ -362,13 +383,17 @@ def list_alternatives(annotation: Any) -> list[Any]:
 
 
 def is_section(annotation: Any) -> bool:
-    """Return whether a type stands for a mapping with keys of its own."""
+    """Return whether a mapping builds a type: a dataclass or a `Discriminated`."""
     inner = strip_annotation(annotation)
     return is_dataclass(inner) and inner is not Discriminated
 
 
 def find_discriminator(sections: Sequence[Any]) -> tuple[str, dict[str, Any]]:
-    """Return the key that tells dataclasses apart, and the dataclass of each value."""
+    """Return the key that distinguishes dataclasses, and the dataclass of each value.
+
+    Raises:
+        TypeError: There is no such key.
+    """
     for key in get_field_types(sections[0]):
         names: dict[str, Any] = {}
         for section in sections:
@@ -382,10 +407,10 @@ def find_discriminator(sections: Sequence[Any]) -> tuple[str, dict[str, Any]]:
 
 
 def switch_kind(node: Node, key: str, names: Mapping[str, Any]) -> Node:
-    """Return the mapping with the name of the dataclass that reads its files.
+    """Return the mapping, with the name of the dataclass that recognizes its files.
 
-    Only an option switches, and only where the file's own dataclass does not
-    recognize the files and another one does.
+    The name changes only if an option sets the files, no option sets the name, and the
+    dataclass named by the file does not recognize the files but another one does.
     """
     entry = node.value.get(key)
     files = node.value.get(FILES_KEY)
@@ -411,7 +436,7 @@ def switch_kind(node: Node, key: str, names: Mapping[str, Any]) -> Node:
 
 
 def advise_key(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> str:
-    """Return which key an unknown one could be, also one of a section below."""
+    """Suggest a key for an unknown one, also from the sections below."""
     paths = []
     for name, hint in hints.items():
         keys = set()
@@ -428,36 +453,17 @@ def advise_key(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) 
 def locate_rule(
     node: Node, path: str, entries: Mapping[str, Node], message: str
 ) -> Problem:
-    """Return the problem of a rule between fields.
+    """Return the problem of a rule between fields, with the place of its cause.
 
-    It is reported at the options that set the fields it names, or any option of the
-    section where it names no field; without options at the section's line.
+    This is the options that set the fields named in the message, else the section.
     """
-    words = set(re.findall(r"\w+", message))
-    names = [name for name in entries if name in words]
     options = []
-    for name in names or (entries if path else ()):
-        entry = entries[name]
-        place = join(path, name)
-        if not entry.line:
-            options.append(place)
-        elif isinstance(entry.value, dict):
-            inner = entry.value.items()
-            options += [join(place, key) for key, item in inner if not item.line]
+    for name, entry in entries.items():
+        if not entry.line and re.search(rf"\b{name}\b", message):
+            options.append(join(path, name))
     if not options or not node.line:
-        return Problem(
-            node.file,
-            node.line,
-            path,
-            message,
-        )
-    options = [option for option in options if option in message] or options
-    return Problem(
-        f"--set {' and '.join(options)}",
-        0,
-        "",
-        message,
-    )
+        return Problem(node.file, node.line, path, message)
+    return Problem(f"--set {' and '.join(options)}", 0, "", message)
 
 
 def describe_errors(errors: Sequence[Any]) -> str:

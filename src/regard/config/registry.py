@@ -1,6 +1,6 @@
 """Parts by name: built-in ones from a literal table, others from installed packages."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -28,8 +28,8 @@ class Registry(Mapping[str, Any]):
         self.group = group
 
     @cached_property
-    def plugins(self) -> Mapping[str, list[EntryPoint]]:
-        """The entry points of each name that other packages add."""
+    def plugins(self) -> Mapping[str, EntryPoint]:
+        """The entry points that other packages add, by name."""
         return find_plugins(self.group) if self.group else {}
 
     def __getitem__(self, name: str) -> Any:
@@ -37,7 +37,7 @@ class Registry(Mapping[str, Any]):
 
         Raises:
             KeyError: The name is unknown.
-            InputError: A plugin cannot be imported, or two packages give the name.
+            InputError: A plugin cannot be imported.
         """
         if name not in self.locations:
             return self._load_plugin(name)
@@ -52,17 +52,14 @@ class Registry(Mapping[str, Any]):
         return self[config.name](*sizes, config)
 
     def _load_plugin(self, name: str) -> Any:
-        points = self.plugins[name]
-        part = f"{self.group} {name!r}"
-        packages = name_packages(points)
-        if len(points) > 1:
-            raise InputError(f"{packages} both add {part}; uninstall one of them")
+        point = self.plugins[name]
         try:
-            return points[0].load()
+            return point.load()
         except Exception as error:
             raise InputError(
-                f"{packages}: {part} cannot be imported from {points[0].value} "
-                f"({type(error).__name__}: {error}); repair or uninstall the package"
+                f"{name_package(point)}: {self.group} {name!r} cannot be imported from "
+                f"{point.value} ({type(error).__name__}: {error}); repair or uninstall the "
+                "package"
             ) from error
 
     def __contains__(self, name: object) -> bool:
@@ -76,30 +73,14 @@ class Registry(Mapping[str, Any]):
         return len(list(iter(self)))
 
 
-def find_plugins(group: str) -> dict[str, list[EntryPoint]]:
-    """Return the entry points of a group by name; several packages may give one."""
-    points = entry_points(group=group)
-    return {name: [*points.select(name=name)] for name in points.names}
+def find_plugins(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name."""
+    return {point.name: point for point in entry_points(group=group)}
 
 
-def name_packages(points: Iterable[EntryPoint]) -> str:
-    """Return the packages that entry points belong to, with their versions."""
-    packages = (point.dist for point in points if point.dist is not None)
-    return " and ".join(sorted(f"{item.name} {item.version}" for item in packages))
-
-
-def find_packages(names: Iterable[str]) -> list[str]:
-    """Return the packages, with versions, that add a part under one of these names."""
-    names = {*names}
-    points = entry_points()
-    groups = [group for group in points.groups if group.startswith("regard.")]
-    packages = {
-        name_packages([point])
-        for group in groups
-        for point in points.select(group=group)
-        if point.name in names
-    }
-    return sorted(packages)
+def name_package(point: EntryPoint) -> str:
+    """Return the package that an entry point belongs to, with its version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
 
 
 @dataclass(frozen=True, eq=False)

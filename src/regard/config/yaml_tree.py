@@ -114,8 +114,8 @@ Loader.yaml_implicit_resolvers = {}
 add_scalar_rules(Loader)
 
 
-def read(path: Path) -> tuple[Node, list[Problem]]:
-    """Return the tree of a file, and problems that leave the rest readable.
+def read(path: Path) -> Node:
+    """Return the tree of a file.
 
     Raises:
         InputError: The file is missing, not UTF-8, too large or not YAML.
@@ -142,25 +142,17 @@ def read(path: Path) -> tuple[Node, list[Problem]]:
     return parse(text, str(path))
 
 
-def parse(
-    text: str, file: str, *, has_lines: bool = True
-) -> tuple[Node, list[Problem]]:
+def parse(text: str, file: str, *, has_lines: bool = True) -> Node:
     """Return the tree of a text; the value of an option has no lines.
 
     Raises:
-        InputError: The text is not YAML.
+        InputError: The text is not YAML, or a key is repeated or no text.
     """
-    converter = Converter(file, has_lines=has_lines)
     try:
         root = yaml.compose(text, Loader=Loader)
         if root is None:
-            return Node(
-                None,
-                "",
-                file,
-                int(has_lines),
-            ), []
-        return converter.convert(root, converter.line_of(root), ""), converter.problems
+            return Node(None, "", file, int(has_lines))
+        return Converter(file, has_lines).convert(root)
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
@@ -176,69 +168,53 @@ def parse(
         raise InputError(f"{file}: nested too deeply") from error
 
 
+@dataclass(frozen=True)
 class Converter:
     """Makes nodes from those of the YAML reader.
 
-    Args:
+    Attributes:
         file: The file of the text, or the option.
         has_lines: Whether nodes have lines; an option has none.
     """
 
-    def __init__(self, file: str, *, has_lines: bool) -> None:
-        self.file = file
-        self.has_lines = has_lines
-        self.problems: list[Problem] = []
+    file: str
+    has_lines: bool
 
-    def line_of(self, node: yaml.Node) -> int:
-        """Return the line of a node, 0 in an option."""
-        return node.start_mark.line + 1 if self.has_lines else 0
-
-    def convert(self, node: yaml.Node, line: int, path: str) -> Node:
-        """Return a node with the line of its key."""
+    def convert(
+        self, node: yaml.Node, path: str = "", key: yaml.Node | None = None
+    ) -> Node:
+        """Return a node with the line of its key, if it has one."""
+        line = ((key or node).start_mark.line + 1) * self.has_lines
+        text = ""
         value: Any
         if isinstance(node, yaml.MappingNode):
-            value = self.convert_mapping(node, path)
+            value = {}
+            for name, child in node.value:
+                place = self.check_key(name, value, path)
+                value[name.value] = self.convert(child, place, name)
         elif isinstance(node, yaml.SequenceNode):
             value = [
-                self.convert(item, self.line_of(item), f"{path}[{index}]")
+                self.convert(item, f"{path}[{index}]")
                 for index, item in enumerate(node.value)
             ]
         else:
-            value = _convert_scalar(node.tag.removeprefix(PREFIX), node.value)
-        text = node.value if isinstance(node, yaml.ScalarNode) else ""
-        return Node(
-            value,
-            text,
-            self.file,
-            line,
-        )
+            text = node.value
+            value = _convert_scalar(node.tag.removeprefix(PREFIX), text)
+        return Node(value, text, self.file, line)
 
-    def convert_mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Node]:
-        """Return the entries of a mapping by their keys, which are different texts."""
-        entries: dict[str, Node] = {}
-        for key, value in node.value:
-            line = self.line_of(key)
-            place = path
-            if key.tag != PREFIX + "str":
-                name = key.value if isinstance(key, yaml.ScalarNode) else "a list"
-                message = f"key {name!r} is not text; quote it"
-            elif key.value in entries:
-                place = join(path, key.value)
-                first = entries[key.value].line
-                message = f"given twice, first on line {first}; keep one of them"
-            else:
-                child = self.convert(value, line, join(path, key.value))
-                entries[key.value] = child
-                continue
-            self.problems.append(
-                Problem(
-                    self.file,
-                    line,
-                    place,
-                    message,
-                )
-            )
-        return entries
+    def check_key(self, key: yaml.Node, entries: dict[str, Node], path: str) -> str:
+        """Return the path of a new key. Raises InputError for one that is no text."""
+        line = (key.start_mark.line + 1) * self.has_lines
+        if key.tag != PREFIX + "str":
+            name = key.value if isinstance(key, yaml.ScalarNode) else "a list"
+            message = f"key {name!r} is not text; quote it"
+            raise InputError(str(Problem(self.file, line, path, message)))
+        place = join(path, key.value)
+        if key.value in entries:
+            first = entries[key.value].line
+            message = f"given twice, first on line {first}; keep one of them"
+            raise InputError(str(Problem(self.file, line, place, message)))
+        return place
 
 
 def _convert_scalar(tag: str, text: str) -> Any:
@@ -255,71 +231,41 @@ def _convert_scalar(tag: str, text: str) -> Any:
             return text
 
 
-def apply_setting(root: Node, setting: str) -> list[Problem]:
-    """Set `key.sub=value` in the tree; return the problems that prevent it."""
+def apply_setting(root: Node, setting: str) -> None:
+    """Set `key.sub=value` in the tree.
+
+    Raises:
+        InputError: The setting has another form.
+    """
     path, equals, text = setting.partition("=")
     path = path.strip()
     option = f"--set {path}"
     keys = path.split(".")
     if not equals or not all(keys):
-        message = "expected key=value or key.sub=value"
-        return [
-            Problem(
-                f"--set {setting}",
-                0,
-                "",
-                message,
-            )
-        ]
-    node = Node(
-        text,
-        text,
-        option,
-        0,
-    )
-    problems: list[Problem] = []
+        raise InputError(f"--set {setting}: expected key=value or key.sub=value")
+    node = Node(text, text, option, 0)
     if not _is_plain_text(text):
         try:
-            node, problems = parse(text, option, has_lines=False)
+            node = parse(text, option, has_lines=False)
         except InputError as error:
             advice = f"""quote the value: --set "{path}='{text}'\""""
             if text.startswith(("[", "{")):
                 pattern = "[A, B]" if text[0] == "[" else "{key: A}"
                 advice = f"quote it for the shell: --set '{path}={pattern}'"
-            message = str(error).removeprefix(f"{option}: ")
-            return [
-                Problem(
-                    option,
-                    0,
-                    "",
-                    f"{message}; {advice}",
-                )
-            ]
+            raise InputError(f"{error}; {advice}") from error
     *parents, last = keys
     entries = root.value
     for key in parents:
         if key not in entries or entries[key].value is None:
-            entries[key] = Node(
-                {},
-                "",
-                option,
-                0,
-            )
+            entries[key] = Node({}, "", option, 0)
         entries = entries[key].value
         if not isinstance(entries, dict):
-            message = f"{key} is not a mapping, so nothing can be set inside it"
-            return [
-                Problem(
-                    option,
-                    0,
-                    path,
-                    message,
-                )
-            ]
+            raise InputError(
+                f"{option}: {key} is not a mapping, so nothing can be set inside it"
+            )
     former = entries.get(last)
     former = former.replaced if former and not former.line else former
     entries[last] = replace(node, text=node.text or text, replaced=former)
-    return problems
 
 
 def _is_plain_text(text: str) -> bool:
@@ -337,19 +283,15 @@ def _is_plain_text(text: str) -> bool:
 
 def format_setting(path: str, value: "str | int | Sequence[str | int]") -> str:
     """Return the option that sets a key, quoted for the shell and for YAML."""
-    is_list = not isinstance(value, str | int)
-    texts = []
-    for item in value if is_list else [value]:
-        text = str(item)
-        try:
-            source = f"[{text}]" if is_list else text
-            parsed = parse(source, "", has_lines=False)[0].plain()
-        except InputError:
-            parsed = None
-        if parsed != ([item] if is_list else item):  # YAML would read another value
-            text = json.dumps(item, ensure_ascii=False)
-        texts.append(text)
-    text = f"[{', '.join(texts)}]" if is_list else texts[0]
+    text = str(value)
+    if not isinstance(value, str | int):
+        text = f"[{', '.join(map(str, value))}]"
+    try:
+        parsed = parse(text, "", has_lines=False).plain()
+    except InputError:
+        parsed = None
+    if parsed != value:  # YAML would read another value
+        text = json.dumps(value, ensure_ascii=False)
     return f"--set {shlex.quote(f'{path}={text}')}"
 
 

@@ -23,8 +23,7 @@ tuples and such dataclasses: the cache writes it as JSON. A section may also giv
 - `group(example)`: examples of one group stay in one set, such as those of one source;
 - `stratum(example)`: each stratum, such as a class, gets its share of the validation set;
 - `split_column`, `split_names` and `set_of(example)`: the column that says of which set a
-  row is;
-- `check_splits(splits)`: raise InputError for sets that don't go together.
+  row is.
 """
 
 from abc import ABC, abstractmethod
@@ -67,9 +66,10 @@ SET_KEYS = frozenset(
 class DataFiles(HeldOut, ABC, Generic[E]):
     """A path for each set, from which examples are read.
 
-    train: The files to train on.
-    valid: The files to validate with; without them training examples are held out.
-    test: The files of the final evaluation.
+    Attributes:
+        train: The files to train on.
+        valid: The files to validate with; without them training examples are held out.
+        test: The files of the final evaluation.
     """
 
     train: Paths = None
@@ -118,14 +118,11 @@ class DataFiles(HeldOut, ABC, Generic[E]):
 
     @property
     def split_names(self) -> Mapping[str, Collection[str]]:
-        """The values of `split_column` of each set; other rows are for training."""
+        """The values of `split_column` of each set.
+
+        Without values of `train` other rows are for training.
+        """
         return {}
-
-    def check_split_values(self, values: Sequence[str], examples: Sequence[E]) -> None:
-        """Raise InputError for values of `split_column` that don't fit `split_names`."""
-
-    def check_splits(self, splits: Splits[E]) -> None:
-        """Raise InputError for sets that don't go together."""
 
     @property
     def content_settings(self) -> str:
@@ -147,9 +144,7 @@ class DataFiles(HeldOut, ABC, Generic[E]):
             train, valid = self.choose_valid(train)
         if self.test:
             test = list(self.examples(self.test))
-        splits = Splits(*map(self._convert, (train, valid, test)))
-        self.check_splits(splits)
-        return splits
+        return Splits(*map(self._convert, (train, valid, test)))
 
     def read(self, path: Any) -> Sequence[E]:
         """Read the examples of another file. Raises InputError as `load` does."""
@@ -208,11 +203,18 @@ class DataFiles(HeldOut, ABC, Generic[E]):
         if not self.split_column:
             return examples, [], []
         values = cache_value(examples, "sets", lambda: list(map(self.set_of, examples)))
-        self.check_split_values(values, examples)
         rows: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
         names = {
             value: name for name, names in self.split_names.items() for value in names
         }
+        given = {*values}
+        is_complete = "train" in self.split_names
+        if given - names.keys() if is_complete else names.keys() - given:
+            (column,) = self.split_column.values()
+            raise InputError(
+                f"{self.train}: the column {column!r} has {', '.join(sorted(given)[:10])}; "
+                f"expected {', '.join(names)}"
+            )
         for row, value in enumerate(values):
             rows[names.get(value, "train")].append(row)
         title = f"of {self.split_column} {self.split_names}"

@@ -87,10 +87,11 @@ class ImageShards(ImageSets):
     image and its class, as text in a `.cls` file or under `label` in a `.json` file. A
     Parquet table has columns of the bytes and the class.
 
-    image: The column of the image in a Parquet table.
-    label: The column of the class, or its key in a `.json` file.
-    classes: The names of classes that are numbers, in their order; not needed for those
-        that `datasets` writes into Parquet.
+    Attributes:
+        image: The column of the image in a Parquet table.
+        label: The column of the class, or its key in a `.json` file.
+        classes: The names of classes that are numbers, in their order; not needed for
+            those that `datasets` writes into Parquet.
     """
 
     kind: Literal["image-shards"] = "image-shards"

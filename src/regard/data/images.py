@@ -66,9 +66,10 @@ class ImageFolders(ImageSets):
 
     The folder's name is the class.
 
-    skip_bad: Skip files that are no images or broken ones, and count them.
-    depth: With 2 the classes are the folders in those folders, called `outer/inner`. It
-        is required where no folder has images of its own.
+    Attributes:
+        skip_bad: Skip files that are no images or broken ones, and count them.
+        depth: With 2 the classes are the folders in those folders, called
+            `outer/inner`. It is required where no folder has images of its own.
     """
 
     kind: Literal["image-folders"] = "image-folders"
@@ -154,7 +155,8 @@ class IdxImages(ImageSets):
     The classes are in a second file, with `labels-idx1` in its name instead of
     `images-idx3`.
 
-    classes: The names of the classes, in the order of their numbers.
+    Attributes:
+        classes: The names of the classes, in the order of their numbers.
     """
 
     kind: Literal["idx"] = "idx"
@@ -210,10 +212,11 @@ class ImageRows(Tabular):
 
     A path may be a folder with one such table.
 
-    images: The folder of the images, seen from here or from the table's folder; without
-        it they are beside the table or in a folder there.
-    image: The column of the image's file, or its number from 1.
-    label: The column of its class, or its number from 1.
+    Attributes:
+        images: The folder of the images, seen from here or from the table's folder;
+            without it they are beside the table or in a folder there.
+        image: The column of the image's file, or its number from 1.
+        label: The column of its class, or its number from 1.
     """
 
     images: str = "."
@@ -240,8 +243,8 @@ class ImageRows(Tabular):
         Raises:
             InputError: A record is invalid, or an image is not there.
         """
-        table = self.files.table_in(Path(path)) if Path(path).is_dir() else None
-        rows = self.stream_rows(table or path, self.columns, numbers=(self.label,))
+        table = self.files.table_of(path)
+        rows = self.stream_rows(table, self.columns, numbers=(self.label,))
         return iterate_converted(rows, self._find_image, path, skip_bad=self.skip_bad)
 
     def _find_image(self, row: Row) -> LabelledImage:

@@ -1,13 +1,13 @@
 """Tables that list media files by relative path."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config.file_kinds import detect_text_table, is_table_name, read_first_lines
 from regard.config.yaml_tree import format_setting
-from regard.data.files import folders_in, is_hidden, read_lines
+from regard.data.files import folders_in, is_hidden
 from regard.data.tables import kinds
 from regard.errors import InputError
 
@@ -17,7 +17,7 @@ CAPTION_NUMBER = re.compile(r"#\d+$")
 
 @dataclass(frozen=True)
 class MediaFiles:
-    """The files of one kind that tables or texts belong to.
+    """The files of one kind that tables name.
 
     Attributes:
         noun: What such a file is called in messages.
@@ -75,54 +75,29 @@ class MediaFiles:
         yield from folders_in(beside)
         yield Path()
 
-    def table_in(self, folder: Path) -> Path | None:
-        """Return the table of a folder, or None.
+    def table_of(self, path: str) -> str:
+        """Return the table of a path: the path itself, or the table of a folder.
 
         It is a table by its ending, or a .txt file whose rows name such files.
 
         Raises:
-            InputError: The folder has several.
+            InputError: The folder has none, or several.
         """
-        files = [path for path in sorted(folder.iterdir()) if path.is_file()]
-        files = [path for path in files if not is_hidden(path)]
-        tables = [path for path in files if is_table_name(path.name)]
+        if not Path(path).is_dir():
+            return path
+        files = [file for file in sorted(Path(path).iterdir()) if file.is_file()]
+        files = [file for file in files if not is_hidden(file)]
+        tables = [file for file in files if is_table_name(file.name)]
         tables = tables or list(filter(self._lists, files))
+        if not tables:
+            raise InputError(f"{path}: has no {self.table} ({kinds()}); add one")
         if len(tables) > 1:
             names = ", ".join(table.name for table in tables[:3])
             raise InputError(
-                f"{folder}: has several tables, such as {names}; name that of each set "
+                f"{path}: has several tables, such as {names}; name that of each set "
                 f"with {format_setting('data.train', str(tables[0]))}"
             )
-        return tables[0] if tables else None
-
-    def texts(
-        self, folder: Path, files: Sequence[Path]
-    ) -> list[tuple[Path, list[str]]]:
-        """Return the files that have a .txt file of their name, with its lines.
-
-        Raises:
-            InputError: None has one.
-        """
-        pairs = [(file, file.with_suffix(".txt")) for file in files]
-        texts = [
-            (file, [line.strip() for line in read_lines(text) if line.strip()])
-            for file, text in pairs
-            if text.is_file()
-        ]
-        if not texts:
-            raise InputError(
-                f"{folder}: has no {self.table} ({kinds()}) and no {self.noun} with a "
-                ".txt file of the same name; add them"
-            )
-        return texts
-
-    def list_within(self, folder: Path) -> list[Path]:
-        """List the files of this kind in a folder and the folders in it, sorted."""
-        return sorted(
-            path
-            for path in folder.rglob("*")
-            if path.suffix.lower() in self.suffixes and not is_hidden(path)
-        )
+        return str(tables[0])
 
     def _lists(self, file: Path) -> bool:
         """Return whether a .txt file is a table whose rows name such files."""

@@ -2,11 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, NonNegativeInt, ValidationError
 
@@ -22,7 +22,8 @@ from regard.data.files import (
 from regard.data.questions import Question, QuestionFiles, join_lines
 from regard.data.records import Records
 from regard.data.rows import Row, RowCollector
-from regard.data.tables import Columns, kind, kinds
+from regard.data.splits import HeldOut, Splits
+from regard.data.tables import Columns, Tabular, kind, kinds
 from regard.errors import InputError
 from regard.maps.links import Gold, Links
 
@@ -53,6 +54,11 @@ class Pair:
         return self.source
 
     @property
+    def is_complete(self) -> bool:
+        """Whether neither side is blank."""
+        return bool(self.source.strip() and self.target.strip())
+
+    @property
     def references(self) -> tuple[str, ...]:
         """All correct outputs, the target first."""
         return (self.target, *self.alternatives)
@@ -71,24 +77,32 @@ def read_links(path: FilePath) -> list[Links]:
     return [_parse_links(f"{path}:{number}", line, "-").sure for number, line in lines]
 
 
-def read_gold(path: FilePath) -> list[Gold]:
+def read_gold(path: FilePath, *, one_based: bool = False) -> list[Gold]:
     """Read gold links, sure and possible.
 
     Args:
         path: Lines of `i-j` (sure) and `i?j` or `ipj` (possible), or JSON lines with
             `sure` and optionally `possible` (lists of [source, target]).
+        one_based: Whether words are counted from 1.
 
     Raises:
         InputError: A line has something else.
     """
-    gold = []
+    parse = _parse_json_links if suffix(path) == "jsonl" else _parse_links
+    result = []
     for number, line in enumerate(read_lines(path), 1):
-        location = f"{path}:{number}"
-        if suffix(path) == "jsonl":
-            gold.append(_parse_json_links(location, line))
-        else:
-            gold.append(_parse_links(location, line, "-?p"))
-    return gold
+        gold = parse(f"{path}:{number}", line)
+        if one_based and has_first_word(gold.possible):
+            raise InputError(
+                f"{path}:{number}: a link has the word 0, but --one-based counts from 1"
+            )
+        result.append(gold.shift(-1) if one_based else gold)
+    return result
+
+
+def has_first_word(links: Links) -> bool:
+    """Return whether a link has the word 0 of a side."""
+    return any(0 in link for link in links)
 
 
 def check_inside(place: str, links: Links, words: tuple[int, int]) -> None:
@@ -102,7 +116,7 @@ def check_inside(place: str, links: Links, words: tuple[int, int]) -> None:
                 )
 
 
-def _parse_links(location: str, line: str, marks: str) -> Gold:
+def _parse_links(location: str, line: str, marks: str = "-?p") -> Gold:
     """Parse the sure links of a line, and all of them."""
     sure = set()
     possible = set()
@@ -141,12 +155,23 @@ def _parse_json_links(location: str, line: str) -> Gold:
 
 
 def read_parallel(
-    source_path: FilePath, target_path: FilePath, *, skip_bad: bool = False
+    source_path: FilePath,
+    target_path: FilePath,
+    *,
+    skip_bad: bool = False,
+    keep_blank: bool = False,
 ) -> Iterator[Pair]:
     """Pair line i of one file with line i of the other.
 
+    Args:
+        source_path: The file of the sources.
+        target_path: The file of the targets.
+        skip_bad: Leave out pairs with a blank side.
+        keep_blank: Keep them.
+
     Raises:
-        InputError: Their lengths differ or a side is blank.
+        InputError: Their lengths differ, or a side is blank and neither left out nor
+            kept.
     """
     paths = source_path, target_path
     if all(is_remote(path) or os.path.isfile(path) for path in paths):
@@ -154,13 +179,14 @@ def read_parallel(
     texts = ((line.text for line in iterate_lines(path)) for path in paths)
     collector = RowCollector(source_path, skip_bad)
     for number, (source, target) in enumerate(zip_longest(*texts, fillvalue=""), 1):
-        if not source.strip():
-            collector.refuse(number, "blank line, so the pair has no source")
-        elif not target.strip():
+        pair = Pair(source, target, f"{source_path}:{number}")
+        if pair.is_complete or keep_blank:
+            collector.kept += 1
+            yield pair
+        elif source.strip():
             collector.refuse(number, f"its partner {target_path}:{number} is blank")
         else:
-            collector.kept += 1
-            yield Pair(source, target, f"{source_path}:{number}")
+            collector.refuse(number, "blank line, so the pair has no source")
     collector.check()
 
 
@@ -210,12 +236,13 @@ class Parallel(DataFiles[Pair]):
     An imported run has no files for training. Without `valid`, pairs of the training
     files are held out; pairs of one source stay together.
 
-    train: The source's file and the target's.
-    valid: The same for validation.
-    test: The same for the test.
-    skip_bad: Skip pairs with a blank side and count them.
-    links: A file with the word alignment of the training pairs, a line of `i-j` links
-        each, for guided training.
+    Attributes:
+        train: The source's file and the target's.
+        valid: The same for validation.
+        test: The same for the test.
+        skip_bad: Skip pairs with a blank side and count them.
+        links: A file with the word alignment of the training pairs, a line of `i-j`
+            links each, for guided training.
     """
 
     kind: Literal["parallel"] = "parallel"
@@ -277,8 +304,9 @@ class Table(TableFiles[Pair]):
     Without `valid`, rows of the training file are held out; those of one source stay
     together.
 
-    source: The column of the source, or its number from 1.
-    target: The column of the target, or its number from 1.
+    Attributes:
+        source: The column of the source, or its number from 1.
+        target: The column of the target, or its number from 1.
     """
 
     kind: Literal["table"] = "table"
@@ -316,6 +344,98 @@ class Table(TableFiles[Pair]):
         return example.source
 
 
+LanguageFiles = str | tuple[str, ...]
+"""A table, or files of the source and each language; an empty tuple is none."""
+PairsByLanguage = Mapping[str, Sequence[Pair]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multiparallel(HeldOut, Tabular):
+    """Texts in several languages: for each set files aligned by line, or a table.
+
+    A language is named by its column: by the last part of a key in JSON, or by its
+    number. Without `valid`, rows of the training set are held out.
+    """
+
+    kind: Literal["multiparallel"] = "multiparallel"
+    languages: tuple[str | int, ...]
+    """The columns of a table, by name or number from 1, or names for the files."""
+    train: LanguageFiles = ()
+    """A table, or the source's file and one for each of `languages` in their order."""
+    valid: LanguageFiles = ()
+    test: LanguageFiles = ()
+    source: str | int = "source"
+    """The column of the source in a table, or its number from 1."""
+
+    def __post_init__(self) -> None:
+        names = self.names
+        are_words = all(re.fullmatch(r"[^\W_][\w-]*", name) for name in names)
+        sets = [files for files in (self.train, self.valid, self.test) if files]
+        forms = {isinstance(files, tuple) and len(files) for files in sets}
+        advice = ""
+        if not names or len(set(names)) < len(names) or not are_words:
+            advice = "name each language once, by letters, digits, - and _"
+        elif forms not in (set(), {False}, {len(names) + 1}):
+            advice = (
+                f"give tables, or {len(names) + 1} files each: source and languages"
+            )
+        elif self.skip_bad:
+            advice = "correct bad rows; skip_bad would leave them out of some only"
+        if advice:
+            listed = ", ".join(names) or "none"
+            raise InputError(f"multiparallel: languages are {listed}; {advice}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the languages."""
+        return tuple(str(name).rpartition(".")[2] for name in self.languages)
+
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """The columns of a table."""
+        targets = {f"languages[{n}]": name for n, name in enumerate(self.languages)}
+        return {"source": self.source} | targets
+
+    def load(self) -> dict[str, Splits[Pair]]:
+        """Read pairs by language, all with the same sources.
+
+        Raises:
+            InputError: A record is invalid; it names file and line.
+        """
+        if not self.train:
+            raise InputError(
+                "data.train is not given; expected a table, or files as --set "
+                f"'data.train=[{', '.join(['SOURCE', *map(str.upper, self.names)])}]'"
+            )
+        if isinstance(self.train, str):  # check the columns under their own keys
+            next(self.stream_rows(self.train, self.columns))
+        return {name: self.alone(name).load() for name in self.names}
+
+    def tests(self) -> PairsByLanguage:
+        """Read the test pairs by language, empty without a test set."""
+        return {n: self.alone(n).tests() for n in self.names} if self.test else {}
+
+    def read(self, files: Sequence[Path | Records]) -> PairsByLanguage:
+        """Read the pairs by language of a table, or of files of all sides."""
+        paths = tuple(map(str, files))
+        test = paths[0] if len(paths) == 1 else paths
+        return replace(self, train=(), valid=(), test=test).tests()
+
+    def alone(self, language: str) -> Parallel | Table:
+        """Return the data section of one language."""
+        index = self.names.index(language)
+        is_table = isinstance(self.train or self.test, str)
+        sets: dict[str, Any] = {}
+        for key in ("train", "valid", "test"):
+            if files := getattr(self, key):
+                sets[key] = files if is_table else (files[0], files[index + 1])
+        sets |= {"held_out": self.held_out, "split_seed": self.split_seed}
+        if not is_table:
+            return Parallel(**sets)
+        sets |= {"delimiter": self.delimiter, "quoting": self.quoting}
+        return Table(source=self.source, target=self.languages[index], **sets)
+
+
 def as_pair(question: Question) -> Pair:
     """Return a question and its context as the source of its distinct answers."""
     answers = dict.fromkeys(join_lines(answer.text) for answer in question.answers)
@@ -341,37 +461,21 @@ MORE_WORDS = 2.0
 """How much more of a side's words the other training side has, if sides are swapped."""
 LEAST_WORDS = 0.3
 """The least share of the words of a swapped side that the other training side has."""
-LENGTH_RATIO = 1.5
-"""How many times as long as the other a side is, if their lengths differ."""
 FEWEST = 20
 """The fewest pairs of a set that are compared."""
 
 
 def are_sides_swapped(train: Sequence[Pair], pairs: Sequence[Pair]) -> bool:
-    """Return whether the sources of a set are like the targets of the training set.
-
-    They are by their words, or by the same words and lengths the other way round.
-    """
+    """Return whether sources have the words of training targets, and targets of sources."""
     if min(len(train), len(pairs)) < FEWEST:
         return False
     sources, targets = _sample_words(train)
     other_sources, other_targets = _sample_words(pairs)
     same = _share(other_sources, sources), _share(other_targets, targets)
     crossed = _share(other_sources, targets), _share(other_targets, sources)
-    if all(
+    return all(
         cross > max(LEAST_WORDS, MORE_WORDS * share)
         for share, cross in zip(same, crossed, strict=True)
-    ):
-        return True
-    if any(
-        MORE_WORDS * cross <= share for share, cross in zip(same, crossed, strict=True)
-    ):
-        return False
-    ratio = len(sources) / len(targets)
-    swapped_ratio = len(other_targets) / len(other_sources)
-    return (
-        min(ratio, swapped_ratio) > LENGTH_RATIO
-        or max(ratio, swapped_ratio) < 1 / LENGTH_RATIO
     )
 
 

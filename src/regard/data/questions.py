@@ -47,10 +47,12 @@ class QuestionFiles(DataFiles[E], Tabular):
     paragraphs of the training files are held out. Where a table has offsets of
     characters, from 0, they are the answer's place.
 
-    question: The column of the question, or its number from 1.
-    context: The column of the text that has the answer.
-    answer: The column of the answer; in JSON its text or a list of texts.
-    answer_start: The column of the offset of the answer's first character in the context.
+    Attributes:
+        question: The column of the question, or its number from 1.
+        context: The column of the text that has the answer.
+        answer: The column of the answer; in JSON its text or a list of texts.
+        answer_start: The column of the offset of the answer's first character in the
+            context.
     """
 
     train: Files = ()

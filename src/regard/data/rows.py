@@ -1,9 +1,10 @@
 """Rows of a file with their location, and the policy for bad records."""
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -60,27 +61,27 @@ class MissingColumns(InputError):
     def __str__(self) -> str:
         missing = " and ".join(map(repr, self.names))
         available = ", ".join(repr(name[:40]) for name in self.available[:8]) or "none"
-        likely = self.closest(self.names[0])
-        advice = self.advice or (f"did you mean {likely!r}?" if likely else "")
-        advice = f"; {advice}" if advice else ""
+        advice = f"; {self.advice}" if self.advice else ""
         path = f"{self.path}: " if self.path else ""
         return f"{path}no column {missing}, there are {available}{advice}"
 
     def closest(self, name: str, exclude: Collection[str] = ()) -> str | None:
         """Return the available column most like a name; None if none is alike.
 
-        Of a nested key its last part counts too.
+        A column whose last word is the name comes first, such as `comment_text` for
+        `text`. Of a nested key its last part counts too. Columns of ids are like none.
         """
-        likeness = {
-            column: max(
-                SequenceMatcher(None, part.casefold(), name.casefold()).ratio()
-                for part in (column, column.rpartition(".")[2])
-            )
-            for column in self.available
-            if column not in exclude
-        }
-        best = max(likeness, key=likeness.__getitem__, default="")
-        return best if best and likeness[best] >= ALIKE else None
+        columns = {}
+        for column in self.available:
+            last_word = re.split(r"[\W_]+", column.casefold())[-1]
+            if column in exclude or last_word == "id":
+                continue
+            if last_word == name.casefold():
+                return column
+            columns[column.rpartition(".")[2].casefold()] = column
+            columns[column.casefold()] = column
+        matches = get_close_matches(name.casefold(), columns, 1, ALIKE)
+        return columns[matches[0]] if matches else None
 
 
 class BadRecord(InputError):

@@ -44,9 +44,10 @@ class HeldOut:
     Without `valid`, the share `held_out` of the training examples is chosen at random.
     Examples of one group are all in one set.
 
-    held_out: The share of the training examples that is held out where there is no
-        `valid`.
-    split_seed: The seed of the choice of held out examples.
+    Attributes:
+        held_out: The share of the training examples that is held out where there is no
+            `valid`.
+        split_seed: The seed of the choice of held out examples.
     """
 
     kind: str = ""

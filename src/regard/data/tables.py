@@ -178,10 +178,12 @@ def choose_columns(columns: Columns, names: str) -> dict[str, str | int]:
 class Tabular:
     """The reading of tables, a part of `data:` sections.
 
-    delimiter: The character between the columns of .csv and .tsv files. By default it is
-        found by the first line.
-    quoting: Whether fields may be in quotation marks; by default those of .csv files.
-    skip_bad: Skip bad records and count them.
+    Attributes:
+        delimiter: The character between the columns of .csv and .tsv files. By default
+            it is found by the first line.
+        quoting: Whether fields may be in quotation marks; by default those of .csv
+            files.
+        skip_bad: Skip bad records and count them.
     """
 
     kind: str = ""

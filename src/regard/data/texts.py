@@ -32,8 +32,9 @@ class RunningText(DataFiles[str]):
     last `held_out` of the training files' characters, cut at a line, are the validation
     set.
 
-    unit: What a text is: a line or a file.
-    text: The column of a table that has the text, or its number from 1.
+    Attributes:
+        unit: What a text is: a line or a file.
+        text: The column of a table that has the text, or its number from 1.
     """
 
     kind: Literal["text"] = "text"
@@ -110,7 +111,6 @@ def lines_of(
     """Yield the lines of a text file, or of the column of a table.
 
     Args:
-        file: The file.
         column: The column of a table.
         apart: Whether a blank line ends each value of the column.
 
@@ -154,8 +154,10 @@ class Dialogue(DataFiles[Pair]):
     that ends in a colon names the speaker and is skipped. Without `valid`, the last
     `held_out` of the training replies are the validation set.
 
-    turns: Each turn is the reply to so many turns before it; with 0 to nothing.
-    longest: A turn of more words is no reply, and as a source is cut to its last words.
+    Attributes:
+        turns: Number of turns before a reply that form its source.
+        longest: Maximum number of words of a turn. A longer one is no reply, and as a
+            source it is cut to its last words.
     """
 
     kind: Literal["dialogue"] = "dialogue"

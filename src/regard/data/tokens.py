@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from regard.data.pairs import Pair
 from regard.errors import InputError
-from regard.maps.alignment import Words
-from regard.maps.heads import Side
+from regard.maps.alignment import Side, Words
 from regard.text import SpecialTokens, Tokenizer
 from regard.text.kinds import REPLACEMENT, to_visible
 from regard.text.words import word_indices
@@ -86,8 +85,6 @@ def side(
     A special token, such as the end or the mask, is its own word.
 
     Args:
-        tokenizer: The tokenizer.
-        ids: The ids.
         extra: Words that extend the vocabulary.
         texts: What was encoded, in order, between special tokens: their ids have the
             characters that they cover as labels, other ids those that they decode to.
@@ -129,8 +126,8 @@ def label_ids(
 ) -> list[str]:
     """Return a label for each id of which no text is known.
 
-    That of an unknown piece is U+FFFD, and ids that are bytes of one character have this
-    character.
+    The label of an unknown piece is U+FFFD. Ids that are bytes of one character have
+    this character.
     """
     labels = tokenizer.pieces(ids, extra)
     first = 0
@@ -247,8 +244,6 @@ def limit_lengths(
     """Cut sequences, without special tokens, to the limit.
 
     Args:
-        limit: The limit.
-        sequences: The sequences.
         places: Where each comes from, for the error.
         truncate: Whether longer ones are cut.
 
@@ -357,7 +352,6 @@ class Tokenizers:
         Args:
             source_ids: The ids of the source, without the end.
             target_ids: The ids of the output.
-            source: The source.
             target: The text of the output, if it is forced.
         """
         extra = self.own_words(source)

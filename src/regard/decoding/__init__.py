@@ -3,14 +3,12 @@
 Decoders are used only through their protocol.
 """
 
-from regard.decoding.beam import Beam, ConstrainedBeam
-from regard.decoding.hypothesis import Hypothesis, LengthPenalty
+from regard.decoding.beam import Beam
 from regard.decoding.processors import NoRepeat, Prefix
-from regard.decoding.sampling import greedy, sample
+from regard.decoding.sampling import Hypothesis, LengthPenalty, greedy, sample
 
 __all__ = [
     "Beam",
-    "ConstrainedBeam",
     "Hypothesis",
     "LengthPenalty",
     "NoRepeat",

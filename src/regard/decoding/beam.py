@@ -1,25 +1,25 @@
-"""Beam search, plain and with required phrases."""
+"""Beam search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.hypothesis import (
+from regard.decoding.processors import LogitsProcessor
+from regard.decoding.sampling import (
     NO_PENALTY,
     Hypothesis,
     LengthPenalty,
+    best_scores,
     is_end,
     last_tokens,
     max_lengths,
     next_scores,
     require_token,
 )
-from regard.decoding.processors import LogitsProcessor, process
 from regard.nn.decoders import Decoder, State
 from regard.text.kinds import SPECIAL, SpecialTokens
 from regard.work import checkpoint
@@ -36,12 +36,6 @@ class Extensions(NamedTuple):
     parents: Tensor
     tokens: Tensor
 
-    @classmethod
-    def best(cls, extended: Tensor, count: int) -> "Extensions":
-        """Return the `count` best of all scores `(source, place, vocabulary)`, best first."""
-        scores, places = extended.flatten(1).topk(min(count, extended[0].numel()))
-        return cls(scores, places // extended.shape[-1], places % extended.shape[-1])
-
     def only(self, mask: Tensor) -> "Extensions":
         """Mask the extensions for which `mask (source, extension)` is false."""
         return self._replace(scores=self.scores.masked_fill(~mask, -torch.inf))
@@ -51,9 +45,12 @@ class Extensions(NamedTuple):
 class BeamState:
     """`width` hypotheses for each source that is still searched.
 
-    `sources (source,)` are rows of the memory; `scores (source, width)` are log-probabilities, minus infinity for an
-    empty place; `tokens (source * width, length)`; `state`, the decoder's, has source * width rows.
-    special: the ids with which the texts begin and end.
+    Attributes:
+        sources: The rows of the memory, `(source,)`.
+        scores: Log-probabilities, `(source, width)`; minus infinity for an empty place.
+        tokens: The hypotheses, `(source * width, length)`.
+        state: The decoder's state, with source * width rows.
+        special: The ids with which the texts begin and end.
     """
 
     sources: Tensor
@@ -120,7 +117,8 @@ class BeamState:
         if empty.any():  # the rows of empty places may hold anything, NaN too
             following[empty] = -torch.inf
         owners = self.sources.repeat_interleave(width)
-        following = process(processors, following, self.tokens, owners)
+        for processor in processors:
+            following = processor(following, self.tokens, owners)
         extended = self.scores[..., None] + following.unflatten(0, (-1, width))
         return replace(self, state=state), extended
 
@@ -142,7 +140,6 @@ class Beam:
     A source is done when it has `width` ended hypotheses and no open one scores better
     at its present length than the worst of them. Hypotheses at the length limit are
     returned, as unfinished and behind the finished ones, only where too few have ended.
-    A variant overrides `choose`.
     """
 
     width: int
@@ -164,7 +161,9 @@ class Beam:
         best; the `width` best others continue.
         """
         count = (1 + len(beam.special.ends)) * self.width
-        best = Extensions.best(extended, count)
+        vocabulary = extended.shape[-1]
+        scores, places = best_scores(extended.flatten(1), count)
+        best = Extensions(scores, places // vocabulary, places % vocabulary)
         end = is_end(best.tokens, beam.special)
         ending = [tensor[:, : self.width] for tensor in best.only(end)]
         opening = best.only(~end)
@@ -205,7 +204,7 @@ class Beam:
             ending, going = self.choose(beam, extended)
             self.add_finished(beam, ending, ended)
             beam = self.drop_done(beam.follow(going), ended, limit)
-        return [self.best(source, done)[:n_best] for source, done in enumerate(ended)]
+        return [rank_different(hypotheses)[:n_best] for hypotheses in ended]
 
     def count_prompt(self, source: int) -> int:
         """Return the number of tokens of a source that belong to its prompt."""
@@ -287,141 +286,10 @@ class Beam:
             return beam
         return beam.select(torch.tensor(keep, dtype=torch.long, device=limit.device))
 
-    def best(self, source: int, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-        """Return the different hypotheses of a source, the finished ones first, and best first."""
-        different = {}
-        for item in sorted(hypotheses, key=lambda item: item.score):
-            different[item.tokens, item.finished] = item
-        return sorted(
-            different.values(), key=lambda item: (not item.finished, -item.score)
-        )
 
-
-Phrase = Sequence[int]
-
-
-@dataclass(frozen=True)
-class ConstrainedBeam(Beam):
-    """Dynamic beam allocation (Post and Vilar 2018, 1804.06609).
-
-    Every finished hypothesis contains all `phrases` of its source behind its prompt,
-    each contiguous; phrases may overlap. Hypotheses at the length limit are sorted by
-    the number of missing phrase tokens, fewest first.
-
-    Candidates are grouped in banks by the number of phrase tokens they contain. Banks
-    fill the beam in turn, the fullest bank first.
-
-    Raises:
-        ValueError: A phrase is empty.
-    """
-
-    phrases: Sequence[Sequence[Phrase]] = ()
-
-    def __post_init__(self) -> None:
-        if any(not len(phrase) for phrases in self.phrases for phrase in phrases):
-            raise ValueError("a phrase is empty; give at least one token")
-
-    def choose(
-        self,
-        beam: BeamState,
-        extended: Tensor,
-    ) -> tuple[Extensions, Extensions]:
-        ending = []
-        going = []
-        for row, source in enumerate(beam.sources.tolist()):
-            candidates = self.candidates(beam, extended, row, self.phrases[source])
-            ranked = take_turns(candidates)
-            ends = beam.special.ends
-            ending.append([item for item in ranked[: self.width] if item[-1] in ends])
-            unfinished = [item for item in ranked if item[-1] not in ends]
-            going.append(unfinished[: self.width])
-        return table(ending, self.width, extended), table(going, self.width, extended)
-
-    def best(self, source: int, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-        """Return the different hypotheses of a source.
-
-        Fewest missing phrase tokens first, then best score.
-        """
-
-        def count_missing(hypothesis: Hypothesis) -> int:
-            written = hypothesis.tokens[self.count_prompt(source) :]
-            return sum(len(missing(written, phrase)) for phrase in self.phrases[source])
-
-        return sorted(super().best(source, hypotheses), key=count_missing)
-
-    def candidates(
-        self,
-        beam: BeamState,
-        extended: Tensor,
-        row: int,
-        phrases: Sequence[Phrase],
-    ) -> list[tuple[int, float, int, int]]:
-        """Candidates of a source: (phrase tokens matched, score, place, token).
-
-        They are the best of all extensions, the best of each hypothesis and every next
-        token of a phrase. END is a candidate only if no phrase is missing.
-        """
-        scores = extended[row]
-        ends = beam.special.ends
-        best = Extensions.best(scores[None], (1 + len(ends)) * self.width)
-        tokens_by_place = [{token} for token in scores.argmax(-1).tolist()]
-        parents = best.parents[0].tolist()
-        for place, token in zip(parents, best.tokens[0].tolist(), strict=True):
-            tokens_by_place[place].add(token)
-        prompt = self.count_prompt(int(beam.sources[row]))
-        candidates = []
-        for place, tokens in enumerate(tokens_by_place):
-            checkpoint()
-            text = beam.text(row, place)[prompt:]
-            parts = [missing(text, phrase) for phrase in phrases]
-            tokens.update(part[0] for part in parts if part)
-            if any(parts):
-                tokens.difference_update(ends)
-            for token in tokens:
-                score = float(scores[place, token])
-                if score > -torch.inf:
-                    parts = [missing([*text, token], phrase) for phrase in phrases]
-                    matched = sum(map(len, phrases)) - sum(map(len, parts))
-                    candidates.append((matched, score, place, token))
-        return candidates
-
-
-def take_turns(
-    candidates: list[tuple[int, float, int, int]],
-) -> list[tuple[float, int, int]]:
-    """Return the best of each bank, then the second of each, the fullest bank first."""
-    banks: dict[int, list[tuple[float, int, int]]] = {}
-    for matched, score, place, token in sorted(candidates, reverse=True):
-        banks.setdefault(matched, []).append((score, place, token))
-    turns = zip_longest(*banks.values())
-    return [candidate for turn in turns for candidate in turn if candidate]
-
-
-def table(
-    chosen: list[list[tuple[float, int, int]]],
-    width: int,
-    like: Tensor,
-) -> Extensions:
-    """Return the chosen candidates as `width` extensions for each source, best first."""
-    nothing = [(-torch.inf, 0, 0)] * width
-    rows = [(sorted(row, reverse=True) + nothing)[:width] for row in chosen]
-    numbers = torch.tensor(rows, dtype=torch.float64, device=like.device)
-    scores, parents, tokens = numbers.unbind(-1)
-    return Extensions(scores.to(like), parents.long(), tokens.long())
-
-
-def missing(text: Sequence[int], phrase: Phrase) -> Phrase:
-    """Return the tokens of the phrase that must still follow.
-
-    None if the text contains it, else those behind the longest prefix of the phrase
-    that ends the text.
-    """
-    text = tuple(text)
-    phrase = tuple(phrase)
-    size = len(phrase)
-    if any(text[at : at + size] == phrase for at in range(len(text) - size + 1)):
-        return ()
-    count = min(size, len(text))
-    while text[len(text) - count :] != phrase[:count]:
-        count -= 1
-    return phrase[count:]
+def rank_different(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    """Return different hypotheses, the finished ones first, and best first."""
+    different = {}
+    for item in sorted(hypotheses, key=lambda item: item.score):
+        different[item.tokens, item.finished] = item
+    return sorted(different.values(), key=lambda item: (not item.finished, -item.score))

@@ -16,8 +16,9 @@ from regard.text.kinds import SPECIAL, SpecialTokens
 class LogitsProcessor(ABC):
     """Forbid tokens by a score of minus infinity, or change scores.
 
-    on_logits: greedy decoding and sampling apply it to logits, before they are normalised; a beam, like all others, to
-        log-probabilities.
+    Attributes:
+        on_logits: Whether greedy decoding and sampling apply it to logits, before they
+            are normalized. A beam applies all processors to log-probabilities.
     """
 
     on_logits: ClassVar[bool] = False
@@ -29,7 +30,7 @@ class LogitsProcessor(ABC):
         tokens: Int[Tensor, "row length"],
         sources: RowIds,
     ) -> Float[Tensor, "row vocabulary"]:
-        """Scores of each row's next token, minus infinity for forbidden tokens.
+        """Process the scores of each row's next token; forbidden ones get minus infinity.
 
         Args:
             scores: Log-probabilities of the model, or logits.
@@ -144,9 +145,10 @@ class MinimumLength(LogitsProcessor):
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
         begins = tokens.new_tensor(self.begins)[sources] if self.begins else sources * 0
         short = begins + self.least > tokens.shape[1] + 1
-        forbidden = torch.zeros_like(scores, dtype=torch.bool)
-        forbidden[:, list(self.ends)] = short[:, None]
-        return forbid(scores, forbidden)
+        allowed = scores.clone()
+        for end in self.ends:
+            allowed[:, end].masked_fill_(short, -torch.inf)
+        return unless_empty(allowed, scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +212,10 @@ class Prefix(LogitsProcessor):
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
         at = tokens.shape[1]
-        result = process(self.processors, scores, tokens, sources).clone()
+        result = scores
+        for processor in self.processors:
+            result = processor(result, tokens, sources)
+        result = result.clone()
         for row, source in enumerate(sources.tolist()):
             if at < len(self.prefixes[source]):
                 token = self.prefixes[source][at]
@@ -221,21 +226,19 @@ class Prefix(LogitsProcessor):
 
 
 def forbid(scores: Tensor, forbidden: Tensor) -> Tensor:
-    """Scores with minus infinity where `forbidden (row, vocabulary)`, except in rows where nothing else is left."""
-    allowed = scores.masked_fill(forbidden, -torch.inf)
-    return torch.where((allowed == -torch.inf).all(-1, keepdim=True), scores, allowed)
+    """Return scores with minus infinity where `forbidden (row, vocabulary)` is true.
+
+    Rows in which nothing else would be left keep their scores.
+    """
+    return unless_empty(scores.masked_fill(forbidden, -torch.inf), scores)
 
 
-def process(
-    processors: Sequence[LogitsProcessor],
-    scores: Tensor,
-    tokens: Tensor,
-    sources: Tensor,
-) -> Tensor:
-    """Return the scores after all processors, in order."""
-    for processor in processors:
-        scores = processor(scores, tokens, sources)
-    return scores
+def unless_empty(allowed: Tensor, scores: Tensor) -> Tensor:
+    """Return `allowed (row, vocabulary)`, with the row of `scores` in place of each that has no token left."""
+    is_empty = allowed.amax(-1) == -torch.inf
+    if is_empty.any():
+        allowed[is_empty] = scores[is_empty]
+    return allowed
 
 
 PROCESSORS = Registry(

@@ -1,6 +1,6 @@
-"""The `search:` section of a run file, and the search that it defines."""
+"""The `search:` section of a run file, the search that it defines, and the beginnings of outputs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated
@@ -10,9 +10,8 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.decoding.beam import Beam, ConstrainedBeam
-from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.hypothesis import Hypothesis, LengthPenalty
+from regard.data.tokens import Tokenizers
+from regard.decoding.beam import Beam
 from regard.decoding.processors import (
     PROCESSORS,
     AfterPrompt,
@@ -26,9 +25,121 @@ from regard.decoding.processors import (
     Renormalize,
     RepetitionPenalty,
 )
-from regard.decoding.sampling import GREEDY, Sampler, sample
+from regard.decoding.sampling import GREEDY, Hypothesis, LengthPenalty, Sampler, sample
 from regard.decoding.streaming import Step, StepOptions, stream
+from regard.errors import InputError
 from regard.nn.decoders import Decoder
+from regard.text import Tokenizer
+
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DecodingConstraints:
+    """What the outputs of each row begin with.
+
+    Attributes:
+        n_best: How many outputs of a row meet the constraints.
+        prefixes: One for all rows, or one for each.
+        before: Tokens of each row, all of one length, that the decoder has read before
+            the search. Empty: none.
+        prompts: How many tokens of each row's prefix belong to its prompt. Empty: none.
+    """
+
+    n_best: int = 1
+    prefixes: tuple[Tokens, ...] = ((),)
+    before: tuple[Tokens, ...] = ()
+    prompts: tuple[int, ...] = ()
+
+    def expand(self, rows: int) -> "DecodingConstraints":
+        """Return the same constraints with a prefix for each row."""
+        prefixes = self.prefixes * (rows if len(self.prefixes) == 1 else 1)
+        return replace(self, prefixes=prefixes)
+
+    def of(self, rows: Sequence[int]) -> "DecodingConstraints":
+        """Return the constraints of the rows `rows`."""
+        full = self.expand(max(rows, default=-1) + 1)
+        return DecodingConstraints(
+            self.n_best,
+            tuple(full.prefixes[row] for row in rows),
+            tuple(self.before[row] for row in rows if self.before),
+            tuple(self.prompts[row] for row in rows if self.prompts),
+        )
+
+    def check(self, limits: Sequence[int]) -> None:
+        """Check that each row's prefix and the end fit within its limit of tokens.
+
+        Raises:
+            ValueError: One needs more.
+        """
+        prefixes = self.expand(len(limits)).prefixes
+        for prefix, limit in zip(prefixes, limits, strict=True):
+            needed = len(prefix) + 1
+            if needed > limit:
+                raise ValueError(
+                    f"the prefix needs {needed} tokens with the end of the text, more "
+                    f"than the limit of {limit}; require less, or raise length_ratio or "
+                    "length_extra"
+                )
+
+
+def encode_constraints(
+    tokenizers: Tokenizers, texts: Sequence[str], n_best: int, prefix: str
+) -> DecodingConstraints:
+    """Encode a prefix for the outputs of some texts.
+
+    If the model copies, it may also contain words of each text.
+
+    Raises:
+        InputError: The prefix has tokens that no output can have.
+    """
+    target = tokenizers.target
+    if not tokenizers.copying or not prefix:
+        return DecodingConstraints(n_best, (writable(target, prefix),))
+    prefixes = []
+    for number, text in enumerate(texts, 1):
+        ids = tokenizers.target_ids(prefix, text)
+        problem = "neither in the vocabulary nor in the text"
+        prefixes.append(_writable(target, prefix, ids, f"text {number}: ", problem))
+    return DecodingConstraints(n_best, tuple(prefixes))
+
+
+def encode_prefix(tokenizers: Tokenizers, text: str, prefix: str) -> Tokens:
+    """Encode the prefix of the output for one text.
+
+    Raises:
+        InputError: As `encode_constraints`.
+    """
+    return encode_constraints(tokenizers, [text], 1, prefix).prefixes[0]
+
+
+def writable(tokenizer: Tokenizer, text: str) -> Tokens:
+    """Encode the beginning or continuation of an output.
+
+    Raises:
+        InputError: A text outside the vocabulary.
+    """
+    return _writable(tokenizer, text, tokenizer.encode(text))
+
+
+def _writable(
+    tokenizer: Tokenizer,
+    text: str,
+    ids: Sequence[int],
+    place: str = "",
+    problem: str = "not in the target's vocabulary",
+) -> Tokens:
+    """Return the ids as a tuple.
+
+    Raises:
+        InputError: One of them is the unknown token.
+    """
+    if tokenizer.special.unknown in ids:
+        raise InputError(
+            f"{place}{text!r} has pieces that are {problem}, so no output has it"
+        )
+    return tuple(ids)
+
 
 SEEDS = 2**63
 """Number of seeds of a generator."""
@@ -140,23 +251,20 @@ class Search:
 
         Raises:
             ValueError: `n_best` below 1, above the beam, or above 1 at temperature
-                0; phrases longer than the limit of a row, or with a temperature.
+                0; a prefix longer than the limit of a row.
         """
         constraints = (constraints or DecodingConstraints()).expand(len(limit))
         constraints.check(limit.tolist())
         processors = self.processors(constraints, limit, decoder)
         n_best = constraints.n_best
-        has_phrases = any(constraints.phrases)
-        if self.temperature is not None and has_phrases:
-            raise ValueError(
-                "phrases need a beam; samples cannot be made to contain them"
+        if self.temperature is None and (self.beam > 1 or n_best != 1):
+            search = Beam(
+                self.beam,
+                self.penalty,
+                processors,
+                constraints.prompts,
+                self.early_stopping,
             )
-        if self.temperature is None and (self.beam > 1 or n_best != 1 or has_phrases):
-            prompts, early = constraints.prompts, self.early_stopping
-            settings = self.beam, self.penalty, processors, prompts, early
-            search = Beam(*settings)
-            if has_phrases:
-                search = ConstrainedBeam(*settings, constraints.phrases)
             return search(decoder, memory, max_length=limit, n_best=n_best)
         if n_best < 1 or (n_best > 1 and self.temperature == 0):
             raise ValueError(

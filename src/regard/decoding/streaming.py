@@ -13,15 +13,15 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.decoding.hypothesis import (
+from regard.decoding.processors import LogitsProcessor
+from regard.decoding.sampling import (
+    GREEDY,
     NO_PENALTY,
     Hypothesis,
     LengthPenalty,
     SequenceState,
     max_lengths,
 )
-from regard.decoding.processors import LogitsProcessor
-from regard.decoding.sampling import GREEDY
 from regard.errors import InputError
 from regard.maps.lookups import Patches
 from regard.nn.decoders import Decoder
@@ -228,11 +228,15 @@ def check_prefixes(
     vocabulary: int,
     special: SpecialTokens,
 ) -> None:
-    """Check the arguments.
+    """Check that outputs can contain the tokens of all prefixes.
+
+    Args:
+        prefixes: The tokens of each prefix.
+        vocabulary: The size of the vocabulary.
+        special: Its special ids.
 
     Raises:
-        InputError: Tokens that no output contains, for a vocabulary of this size
-            with these special ids.
+        InputError: No output can contain a token.
     """
     for token in chain(*prefixes):
         if token in special.silent or not 0 <= token < vocabulary:

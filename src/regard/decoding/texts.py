@@ -11,10 +11,9 @@ from torch import Tensor
 from regard.data.batches import token_batches
 from regard.data.pairs import Pair
 from regard.data.tokens import Limit, Tokenizers, limit_lengths, replace_absent_copies
-from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.engine import Engine
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search import Search
+from regard.decoding.sampling import Hypothesis
+from regard.decoding.search import DecodingConstraints, Search
 from regard.decoding.streaming import Step, StepOptions, always
 from regard.nn.decoders import EncoderDecoder
 from regard.work import compute_batches
@@ -66,7 +65,7 @@ def search_texts(
     """Hypotheses for each text, best first, in the order of the texts.
 
     Args:
-        constraints: Number of hypotheses, prefixes and phrases; by default one
+        constraints: Number of hypotheses and prefixes; by default one
             hypothesis without any.
         places: Origins of the texts, for messages.
         truncate: Cut texts longer than the model's maximum.

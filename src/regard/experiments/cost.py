@@ -1,18 +1,13 @@
 """Growth of the time and memory of each mechanism with length.
 
-Costs are sums of terms. A term counts operations or stored numbers per combination of
-the sizes in its name: `{"BNND": 12}` is 12 B N N D. The letters: B batch, N length, D
-width of all heads, H heads, K width of a head, Q queries of another sequence, W keys in
-a window. An addition, a product, an exponential and a tanh are one operation each; the
-backward pass of a matrix product is two such products.
+The letters of formulas: B batch, N length, D width of all heads, H heads, K width of a
+head, Q queries of another sequence, W keys in a window.
 """
 
-import math
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,182 +17,136 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.benchmark import Timer
 
 from regard.attention import Attend, attend
-from regard.attention.align import Align, LocalMonotonic, LocalPredictive, Softmax
+from regard.attention.align import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.heads import MultiHead, self_attention
 from regard.attention.masks import causal
 from regard.attention.memory import Memory
-from regard.attention.scores import Additive, Cosine, Dot, General, Location, Score
-from regard.experiments.sweep import Finding, Lines, Setting
+from regard.attention.scores import Additive, Cosine, Dot, General, Location
+from regard.experiments.sweep import Finding, Setting, collect_lines
 from regard.pictures.chart import Chart
 
-QUERIES = 32
-"""The length of the querying sequence in cross-attention."""
+BATCH, WIDTH, HEADS, QUERIES = 2, 64, 4, 32
+"""The sizes B, D, H and Q."""
+HEAD_WIDTH = WIDTH // HEADS
 REACH = 8
 """The reach of a window to either side."""
-Terms = Mapping[str, int]
-Numbers = Sequence[float | int]
+Step = Callable[[], object]
+"""A forward and backward pass as a call without arguments."""
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of one measurement. The width is that of all heads together."""
-
-    batch: int = 2
-    length: int = 256
-    width: int = 64
-    heads: int = 4
-
-    @property
-    def head_width(self) -> int:
-        """The width of one head."""
-        return self.width // self.heads
-
-    def count(self, terms: Terms) -> int:
-        """Return the sum of the terms for these sizes."""
-        window = min(2 * REACH + 1, self.length)
-        values = {"B": self.batch, "N": self.length, "D": self.width, "H": self.heads}
-        values |= {"K": self.head_width, "Q": QUERIES, "W": window}
-        return sum(
-            factor * math.prod(values[letter] for letter in letters)
-            for letters, factor in terms.items()
-        )
+def make_step(forward: Callable[[], Tensor], module: Any, *inputs: Tensor) -> Step:
+    """Return the training step of a forward pass with its module and its inputs."""
+    with torch.no_grad():
+        gradient = torch.ones_like(forward())
+    leaves = [*inputs, *module.parameters()]
+    return lambda: torch.autograd.grad(forward(), leaves, gradient, allow_unused=True)
 
 
-class Work(NamedTuple):
-    """A forward pass as a call without arguments, its module and its inputs."""
-
-    forward: Callable[[], Tensor]
-    module: nn.Module
-    inputs: Sequence[Tensor]
-
-
-class Mechanism(NamedTuple):
-    """A mechanism: how it is built, and its operations and stored numbers in training."""
-
-    make: Callable[[Sizes], Work]
-    operations: Terms
-    stored: Terms
-
-
-def random_states(sizes: Sizes, length: int) -> Tensor:
-    """Return random states of a sequence that require a gradient."""
-    return torch.randn(sizes.batch, length, sizes.width).requires_grad_()
-
-
-def random_heads(sizes: Sizes) -> list[Tensor]:
-    """Return queries, keys and values of all heads."""
-    shape = sizes.batch, sizes.heads, sizes.length, sizes.head_width
-    return [torch.randn(shape).requires_grad_() for _ in range(3)]
+def random_tensor(*shape: int) -> Tensor:
+    """Return random numbers that require a gradient."""
+    return torch.randn(shape).requires_grad_()
 
 
 def look_up(
-    sizes: Sizes, score: Score, align: Align | None = None, *, weights: bool = False
-) -> Work:
+    length: int, score: Any, align: Any = None, *, weights: bool = False
+) -> Step:
     """Look up as many queries as keys in each head."""
     module = Attend(score, align or Softmax())
-    query, key, value = random_heads(sizes)
+    shape = BATCH, HEADS, length, HEAD_WIDTH
+    query, key, value = (random_tensor(*shape) for _ in range(3))
 
     def forward() -> Tensor:
         memory = module.prepare(Memory(key, value, zero_masked=False))
         return module.read(query, memory, weights=weights).context
 
-    return Work(forward, module, [query, key, value])
+    return make_step(forward, module, query, key, value)
 
 
-def additive(sizes: Sizes) -> Additive:
+def additive() -> Additive:
     """Return the additive score of one head's keys and queries."""
-    return Additive(*[sizes.head_width] * 3, heads=sizes.heads)
+    return Additive(*[HEAD_WIDTH] * 3, heads=HEADS)
 
 
-def look_up_plainly(sizes: Sizes) -> Work:
+def look_up_plainly(length: int) -> Step:
     """Look up with the additive score that stores a number per query, key and dimension.
 
     `Attend` uses this form without a C++ compiler.
     """
-    score, inputs = additive(sizes), random_heads(sizes)
-    return Work(lambda: attend(*inputs, score=score)[0], score, inputs)
+    shape = BATCH, HEADS, length, HEAD_WIDTH
+    inputs = [random_tensor(*shape) for _ in range(3)]
+    score = additive()
+    return make_step(lambda: attend(*inputs, score=score)[0], score, *inputs)
 
 
-def attend_itself(sizes: Sizes, *, is_causal: bool = False) -> Work:
+def attend_itself(length: int, *, is_causal: bool = False) -> Step:
     """Attend a sequence to itself with heads and projections."""
-    heads = MultiHead(sizes.width, sizes.heads)
-    states = random_states(sizes, sizes.length)
-    mask = causal(sizes.length) if is_causal else None
-    return Work(lambda: self_attention(heads, states, mask), heads, [states])
+    heads = MultiHead(WIDTH, HEADS)
+    states = random_tensor(BATCH, length, WIDTH)
+    mask = causal(length) if is_causal else None
+    return make_step(lambda: self_attention(heads, states, mask), heads, states)
 
 
-def attend_across(sizes: Sizes) -> Work:
+def attend_across(length: int) -> Step:
     """Attend `QUERIES` positions to another sequence."""
-    heads = MultiHead(sizes.width, sizes.heads)
-    states = random_states(sizes, sizes.length)
-    query = random_states(sizes, QUERIES)
-    return Work(lambda: heads(query, Memory(states, states)), heads, [query, states])
+    heads = MultiHead(WIDTH, HEADS)
+    states = random_tensor(BATCH, length, WIDTH)
+    query = random_tensor(BATCH, QUERIES, WIDTH)
+    return make_step(lambda: heads(query, Memory(states, states)), heads, query, states)
 
 
-def recur(sizes: Sizes) -> Work:
+def recur(length: int) -> Step:
     """Apply a layer of gated recurrent units."""
-    network = nn.GRU(sizes.width, sizes.width, batch_first=True)
-    states = random_states(sizes, sizes.length)
-    return Work(lambda: network(states)[0], network, [states])
+    network = nn.GRU(WIDTH, WIDTH, batch_first=True)
+    states = random_tensor(BATCH, length, WIDTH)
+    return make_step(lambda: network(states)[0], network, states)
 
 
-PRODUCTS: Terms = {"BNND": 12, "BHNN": 8}
-"""Scores, their softmax and the mixture, forward and backward."""
-STORED: Terms = {"BHNN": 3, "BND": 2}
-"""Weights, their gradient and that of the scores; the context and the gradient of the
-values."""
-ADDITIVE: Terms = {"BNND": 18, "BHNN": 8, "BNDK": 12}
-WINDOWED: Terms = {"BNWD": 12, "BHNW": 8}
-PROJECTED: Terms = {"BND": 9, "DD": 4}
-MECHANISMS: dict[str, Mechanism] = {
-    "dot": Mechanism(lambda sizes: look_up(sizes, Dot()), PRODUCTS, {"BND": 4}),
-    "dot, weights kept": Mechanism(
-        lambda sizes: look_up(sizes, Dot(), weights=True), PRODUCTS, STORED
+MECHANISMS: dict[str, tuple[str, str, Callable[[int], Step]]] = {
+    "dot": ("BN²D", "BND", lambda size: look_up(size, Dot())),
+    "dot, weights kept": (
+        "BN²D",
+        "BHN²",
+        lambda size: look_up(size, Dot(), weights=True),
     ),
-    "general": Mechanism(
-        lambda sizes: look_up(
-            sizes, General(*[sizes.head_width] * 2, heads=sizes.heads)
+    "general": (
+        "BN²D + BNDK",
+        "BND",
+        lambda size: look_up(size, General(HEAD_WIDTH, HEAD_WIDTH, heads=HEADS)),
+    ),
+    "cosine": ("BN²D", "BND", lambda size: look_up(size, Cosine())),
+    "additive": (
+        "BN²D + BNDK",
+        "BHN² + BND",
+        lambda size: look_up(size, additive()),
+    ),
+    "additive, plain": ("BN²D + BNDK", "BN²D", look_up_plainly),
+    "location": (
+        "BN²D",
+        "BHN² + BND",
+        lambda size: look_up(size, Location(HEAD_WIDTH, size, heads=HEADS)),
+    ),
+    "local-m": (
+        "BNWD",
+        "BHNW + BND",
+        lambda size: look_up(size, Dot(), LocalMonotonic(REACH)),
+    ),
+    "local-p": (
+        "BNWD + BNDK",
+        "BHNW + BND",
+        lambda size: look_up(
+            size, Dot(), LocalPredictive(HEAD_WIDTH, HEAD_WIDTH, REACH)
         ),
-        {**PRODUCTS, "BNDK": 6},
-        {"BND": 6},
     ),
-    "cosine": Mechanism(lambda sizes: look_up(sizes, Cosine()), PRODUCTS, {"BND": 6}),
-    "additive": Mechanism(
-        lambda sizes: look_up(sizes, additive(sizes)), ADDITIVE, {"BHNN": 3, "BND": 8}
+    "self-attention": ("BN²D + BND²", "BND + D²", attend_itself),
+    "causal self-attention": (
+        "BN²D + BND²",
+        "BND + D²",
+        lambda size: attend_itself(size, is_causal=True),
     ),
-    "additive, plain": Mechanism(look_up_plainly, ADDITIVE, {"BNND": 3}),
-    "location": Mechanism(
-        lambda sizes: look_up(
-            sizes, Location(sizes.head_width, sizes.length, heads=sizes.heads)
-        ),
-        PRODUCTS,
-        STORED,
-    ),
-    "local-m": Mechanism(
-        lambda sizes: look_up(sizes, Dot(), LocalMonotonic(REACH)),
-        WINDOWED,
-        {"BHNW": 3, "BND": 2},
-    ),
-    "local-p": Mechanism(
-        lambda sizes: look_up(
-            sizes, Dot(), LocalPredictive(sizes.head_width, sizes.head_width, REACH)
-        ),
-        {**WINDOWED, "BNDK": 6},
-        {"BHNW": 4, "BND": 4},
-    ),
-    "self-attention": Mechanism(attend_itself, {**PRODUCTS, "BNDD": 24}, PROJECTED),
-    "causal self-attention": Mechanism(
-        lambda sizes: attend_itself(sizes, is_causal=True),
-        {"BNND": 6, "BHNN": 4, "BNDD": 24},
-        PROJECTED,
-    ),
-    "cross-attention": Mechanism(
-        attend_across,
-        {"BQND": 12, "BHQN": 8, "BNDD": 12, "BQDD": 12},
-        {"BND": 5, "BQD": 4, "BHQN": 2, "DD": 4},
-    ),
-    "GRU": Mechanism(recur, {"BNDD": 36}, {"BND": 9, "DD": 6}),
+    "cross-attention": ("BQND + BND²", "BND + BHQN", attend_across),
+    "GRU": ("BND²", "BND + D²", recur),
 }
+"""The expected terms of operations and of stored numbers, and a training step."""
 
 
 class MemoryCounter(TorchDispatchMode):
@@ -242,16 +191,6 @@ class MemoryCounter(TorchDispatchMode):
         self.now -= size
 
 
-def make_step(work: Work) -> Callable[[], object]:
-    """Return a forward and backward pass as a call without arguments."""
-    with torch.no_grad():
-        gradient = torch.ones_like(work.forward())
-    leaves = [*work.inputs, *work.module.parameters()]
-    return lambda: torch.autograd.grad(
-        work.forward(), leaves, gradient, allow_unused=True
-    )
-
-
 def peak_bytes(call: Callable[[], object]) -> int:
     """Return the peak of bytes in a call's tensors.
 
@@ -260,13 +199,6 @@ def peak_bytes(call: Callable[[], object]) -> int:
     with MemoryCounter() as counter:
         call()
     return counter.peak
-
-
-def time_call(call: Callable[[], object], seconds: float) -> float:
-    """Return the median processor time of a call, repeated for so many seconds."""
-    scope = {"call": call}
-    timer = Timer("call()", globals=scope, timer=time.process_time, num_threads=1)
-    return timer.blocked_autorange(min_run_time=seconds).median
 
 
 CLAIM = (
@@ -279,80 +211,65 @@ CLAIM = (
 FITTED = 3
 """The number of largest lengths for the fit of an exponent; at small ones the overhead
 of a call dominates."""
-BYTES = 4
-"""The bytes of a number."""
 LENGTHS = (64, 128, 256, 512, 1024)
-"""The long setting has two more; lengths that would store more than a limit are
-skipped."""
-EXPONENTS = "time, theory", "time, measured", "memory, theory", "memory, measured"
-COLUMNS = ("mechanism", "operations", *EXPONENTS, "at", "ms", "MB")
+"""The long setting has two more. The length grows as long as the peak of memory, which
+grows at most with its square, stays below a limit."""
+COLUMNS = (
+    "mechanism",
+    "operations",
+    "stored numbers",
+    "exponent of time",
+    "exponent of memory",
+    "at",
+    "ms",
+    "MB",
+)
 
 
 def cost(setting: Setting) -> Finding:
     """Measure a training step of each mechanism by length.
 
-    A row has the exponents of its operation count and of its measured time over the
-    largest lengths, and the same for memory, and both at the largest length.
+    A row has the expected terms, the exponents of time and memory over the largest
+    lengths, and both at the largest length.
     """
-    limit, seconds, lengths = 2**28, 0.1, LENGTHS
+    limit, seconds, lengths = 256.0, 0.1, LENGTHS
     if setting.full:
-        limit, seconds, lengths = 2**32, 0.5, (*LENGTHS, 2048, 4096)
+        limit, seconds, lengths = 4096.0, 0.5, (*LENGTHS, 2048, 4096)
     rows = []
-    lines: dict[str, Lines] = {"ms": {}, "MB": {}}
+    points = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        for name, mechanism in MECHANISMS.items():
-            points = []
+        for name, (operations, stored, make) in MECHANISMS.items():
+            measured = []
             for length in lengths:
-                sizes = Sizes(length=length)
-                stored = sizes.count(mechanism.stored)
-                if BYTES * stored > limit:
-                    continue
-                call = make_step(mechanism.make(sizes))
-                milliseconds = 1e3 * time_call(call, seconds)
-                operations = sizes.count(mechanism.operations)
-                megabytes = peak_bytes(call) / 1e6
-                points.append((length, operations, milliseconds, stored, megabytes))
-            measured, *series = zip(*points, strict=True)
-            exponents = [fit_exponent(measured, values) for values in series]
-            _, _, milliseconds, _, megabytes = points[-1]
-            rows.append(
-                (
-                    name,
-                    format_terms(mechanism.operations),
-                    *(round(exponent, 2) + 0.0 for exponent in exponents),
-                    measured[-1],
-                    milliseconds,
-                    megabytes,
-                )
-            )
-            lines["ms"][name] = [(float(point[0]), point[2]) for point in points]
-            lines["MB"][name] = [(float(point[0]), point[4]) for point in points]
-    charts = []
-    for quantity, unit in (("time", "ms"), ("memory", "MB")):
-        title = f"{quantity} of a training step"
-        charts.append(
-            Chart(
-                title,
-                "length N",
-                unit,
-                lines[unit],
-                ("log", "log"),
-            )
+                step = make(length)
+                timer = Timer("step()", globals={"step": step}, timer=time.process_time)
+                time_ = timer.blocked_autorange(min_run_time=seconds).median
+                megabytes = peak_bytes(step) / 1e6
+                measured.append((length, 1e3 * time_, megabytes))
+                if megabytes * 4 > limit:
+                    break
+            sizes, *values = zip(*measured, strict=True)
+            exponents = [round(fit_exponent(sizes, line), 2) for line in values]
+            rows.append((name, operations, stored, *exponents, *measured[-1]))
+            points += [(name, *point) for point in measured]
+    charts = [
+        Chart(
+            f"{quantity} of a training step",
+            "length N",
+            unit,
+            collect_lines(points, 1, 1, column),
+            ("log", "log"),
         )
+        for column, quantity, unit in ((2, "time", "ms"), (3, "memory", "MB"))
+    ]
     return Finding(CLAIM, COLUMNS, rows, charts)
 
 
-def fit_exponent(sizes: Numbers, values: Numbers) -> float:
+def fit_exponent(sizes: Sequence[float | int], values: Sequence[float | int]) -> float:
     """Fit the exponent of the growth of `values` with size.
 
     It is the least-squares slope of the logarithms over the largest sizes.
     """
     slope, _ = np.polyfit(np.log(sizes[-FITTED:]), np.log(values[-FITTED:]), 1)
     return float(slope)
-
-
-def format_terms(terms: Terms) -> str:
-    """Format terms without their factors: `BN²D + BHN²`."""
-    names = [letters.replace("NN", "N²").replace("DD", "D²") for letters in terms]
-    return " + ".join(names)

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.scores import Dot, ScaledDot
-from regard.data.batches import collate
-from regard.experiments.sweep import Finding, Setting, Variant, collect_lines
+from regard.experiments.sweep import Finding, Setting, collect_lines
 from regard.models.attention import ALIGNS, SCORES
 from regard.models.bottleneck import BottleneckConfig
 from regard.models.catalog import build
@@ -16,7 +15,6 @@ from regard.nn.decoders import EncoderDecoder
 from regard.pictures.chart import Chart, Scales
 from regard.text.kinds import SPECIAL
 
-MATCH = "exact match, %"
 VARIANTS_CLAIM = (
     "On dates most scores and alignments learn the task; they differ in speed. Scores with small initial values learn "
     "slowly. Location attention does not use the content, a window covers a part of the source, and monotonic "
@@ -36,27 +34,15 @@ def variants(setting: Setting) -> Finding:
     Luong's model has each score with the soft alignment, and each alignment with the
     general score.
     """
-    steps = (*STEPS, 1200, 2400) if setting.full else STEPS
-    parts = {
-        "score": ("scores, soft", [*SCORES]),
-        "align": (
-            "alignments, general score",
-            [name for name in ALIGNS if name != "softmax"],
-        ),
-    }
-    rows, charts = [], []
-    for part, (title, names) in parts.items():
-        models = []
+    models = {}
+    for part, names in (("score", SCORES), ("align", ALIGNS)):
         for name in names:
-            settings = [f"model.{part}={name}", "model.window=4", *EXTRA.get(name, ())]
-            run = f"{part}-{name}"
-            models.append(Variant((part, name), "dates-luong", run, settings))
-        scores = setting.sweep(models, steps=steps)
-        lines = collect_lines(scores, 2, 3, lambda row: row[1])
-        charts.append(Chart(title, "updates", MATCH, lines))
-        rows += scores
-    columns = ("part", "name", "updates", MATCH, "seconds")
-    return Finding(VARIANTS_CLAIM, columns, rows, charts)
+            if name != "softmax":
+                extra = EXTRA.get(name, ())
+                settings = [f"model.{part}={name}", "model.window=4", *extra]
+                models[part, name] = "dates-luong", settings
+    steps = (*STEPS, 1200, 2400) if setting.full else STEPS
+    return setting.compare(VARIANTS_CLAIM, ("part", "name"), models, steps)
 
 
 LANGUAGES_CLAIM = (
@@ -77,18 +63,13 @@ COMPARED_SCORES = "dot", "general"
 
 def languages(setting: Setting) -> Finding:
     """Compare the dot and the general score on each task, by the number of updates."""
+    models = {
+        (task, score): (recipe, [*settings, f"model.score={score}", "data.test=500"])
+        for task, (recipe, settings) in TASKS.items()
+        for score in COMPARED_SCORES
+    }
     steps = (50, 100, 200, 400, 800) if setting.full else (100, 200, 400)
-    models = []
-    for task, (recipe, settings) in TASKS.items():
-        for score in COMPARED_SCORES:
-            overrides = [*settings, f"model.score={score}", "data.test=500"]
-            run = f"{recipe}-{score}"
-            models.append(Variant((task, score), recipe, run, overrides))
-    rows = setting.sweep(models, steps=steps)
-    lines = collect_lines(rows, 2, 3, lambda row: f"{row[0]}, {row[1]}")
-    chart = Chart("exact match", "updates", "right, %", lines)
-    columns = ("task", "score", "updates", MATCH, "seconds")
-    return Finding(LANGUAGES_CLAIM, columns, rows, [chart])
+    return setting.compare(LANGUAGES_CLAIM, ("task", "score"), models, steps)
 
 
 FORCING_CLAIM = (
@@ -108,50 +89,29 @@ def teacher_forcing(setting: Setting) -> Finding:
 
     The table has exact match, and the share of correct tokens after an early error.
     """
-
-    def measure(run: str, result: dict[str, Any]) -> tuple[float, float]:
-        recovery = score_after_mistake(setting.run(run))
-        return result["test/exact-match"], 100 * recovery
-
-    steps = (100, 200, 400, 600, 1200) if setting.full else (100, 200, 400, 600)
-    models = [
-        Variant((name,), "dates-luong", name.replace(" ", "-"), settings)
-        for name, settings in WAYS.items()
-    ]
-    rows = setting.sweep(models, measure, steps)
-    recovery = "right after a mistake, %"
-    charts = [
-        Chart("dates", "updates", MATCH, collect_lines(rows, 1, 2)),
-        Chart(
-            "tokens after a wrong one", "updates", recovery, collect_lines(rows, 1, 3)
-        ),
-    ]
-    columns = ("training", "updates", MATCH, recovery, "seconds")
-    return Finding(FORCING_CLAIM, columns, rows, charts)
+    return setting.compare(
+        FORCING_CLAIM,
+        ("training",),
+        {(name,): ("dates-luong", settings) for name, settings in WAYS.items()},
+        (100, 200, 400, 600, *((1200,) if setting.full else ())),
+        ("right after a mistake, %",),
+        lambda run, result: [100 * score_after_mistake(run)],
+    )
 
 
-@torch.no_grad()
 def score_after_mistake(run: Any, count: int = 200) -> float:
-    """Return the share of correct tokens after a wrong second one.
+    """Return the share of correct letters after a wrong second one.
 
-    The second output token is replaced by a wrong one, and the model continues alone.
+    The model continues the first letter of the target and a wrong one by itself.
     """
     right = total = 0
     for pair in run.config.data.load().test[:count]:
-        source = run.tokenizers.source_ids(pair.source)
-        target = run.tokenizers.target_ids(pair.target, pair.source)
-        batch = collate([(source, target)])
-        decoder = run.model.decoder
-        memory = run.model.encoder(batch.source, batch.source_lengths)
-        state = decoder.start(memory)
-        mistake = next(token for token in target if token != target[1])
-        inputs = [int(batch.target_in[0, 0]), target[0], mistake]
-        for position, token in enumerate(target):
-            logits, state = decoder.step(torch.tensor([inputs[position]]), state)
-            if position >= 2:
-                inputs.append(int(logits.argmax(-1)))
-                right += inputs[-1] == token
-                total += 1
+        mistake = next(letter for letter in pair.target if letter != pair.target[1])
+        prefix = pair.target[0] + mistake
+        (output,) = run.predict([pair.source], beam=1, prefix=prefix)
+        expected = pair.target[2:]
+        right += sum(map(str.__eq__, expected, output.text[2:]))
+        total += len(expected)
     return right / total
 
 
@@ -185,18 +145,10 @@ def scaling(setting: Setting) -> Finding:
         for name, score in scores.items():
             values = score(query, score.prepare(key))[:, 0]
             rows.append((name, width, *measure_softmax(values)))
-    charts = []
-    for title, (unit, scales) in SOFTMAX_MEASURES.items():
-        lines = collect_lines(rows, 1, 2 + len(charts))
-        charts.append(
-            Chart(
-                title,
-                "width",
-                unit,
-                lines,
-                scales,
-            )
-        )
+    charts = [
+        Chart(title, "width", unit, collect_lines(rows, 1, 1, y), scales)
+        for y, (title, (unit, scales)) in enumerate(SOFTMAX_MEASURES.items(), 2)
+    ]
     columns = ("score", "width", *SOFTMAX_MEASURES)
     return Finding(SCALING_CLAIM, columns, rows, charts)
 
@@ -255,13 +207,7 @@ def gradients(setting: Setting) -> Finding:
         rows.append((distance, *(line[distance][1] for line in lines.values())))
     column = "steps before the end"
     title = "gradient at a source position"
-    chart = Chart(
-        title,
-        column,
-        "norm",
-        lines,
-        ("linear", "log"),
-    )
+    chart = Chart(title, column, "norm", lines, ("linear", "log"))
     return Finding(GRADIENTS_CLAIM, (column, *lines), rows, [chart])
 
 

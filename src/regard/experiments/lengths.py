@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from regard.data.generated.pairs import Order, make
-from regard.experiments.sweep import Finding, Row, Setting, Variant
+from regard.experiments.sweep import Finding, Row, Setting
 from regard.nn.layers import (
     Learned,
     LinearPositions,
@@ -38,32 +38,23 @@ def score_lengths(
     return scores
 
 
-def sweep_letters(
+def compare_lengths(
     setting: Setting,
+    title: str,
     models: Mapping[Row, Sequence[str]],
     order: Order,
     lengths: Sequence[int],
-) -> list[Row]:
-    """Train models on rows of letters, and score each length."""
-
-    def measure(run: str, result: dict[str, Any]) -> list[float]:
-        return score_lengths(setting.run(run), order, lengths)
-
-    variants = []
-    for cells, settings in models.items():
-        name = "-".join(map(str, cells)).lower().replace(",", "").replace(" ", "-")
-        variants.append(Variant(cells, "letters", name, settings))
-    return setting.sweep(variants, measure)
-
-
-def chart_lengths(title: str, rows: Sequence[Row], lengths: Sequence[int]) -> Chart:
-    """Chart the scores of rows, whose last cell is the seconds."""
+) -> tuple[list[Row], Chart]:
+    """Train models on rows of letters; return their scores at each length as rows and chart."""
+    rows = setting.sweep(
+        {cells: ("letters", settings) for cells, settings in models.items()},
+        lambda run, result: score_lengths(run, order, lengths),
+    )
     lines = {}
-    for row in rows:
-        start = len(row) - 1 - len(lengths)
-        name = ", width ".join(map(str, row[:start]))
-        lines[name] = list(zip(map(float, lengths), row[start:-1], strict=True))
-    return Chart(title, "letters", "right, %", lines)
+    for cells, row in zip(models, rows, strict=True):
+        name = ", width ".join(map(str, cells))
+        lines[name] = list(zip(map(float, lengths), row[len(cells) : -1], strict=True))
+    return rows, Chart(title, "letters", "right, %", lines)
 
 
 BOTTLENECK_CLAIM = (
@@ -88,13 +79,15 @@ def bottleneck(setting: Setting) -> Finding:
     lengths = range(longest // 10, longest + 1, longest // 10)
     settings = ["data.least=1", f"data.most={longest}", "data.test=0"]
     settings += [f"training.steps={steps}", "training.learning_rate=3e-3"]
-    models = {}
-    for name, model in DECODERS.items():
-        for width in WIDTHS:
-            models[name, width] = [*settings, model.format(width=width)]
-    rows = sweep_letters(setting, models, "reverse", lengths)
+    models = {
+        (name, width): [*settings, model.format(width=width)]
+        for name, model in DECODERS.items()
+        for width in WIDTHS
+    }
+    rows, chart = compare_lengths(
+        setting, "letters reversed", models, "reverse", lengths
+    )
     scores = [f"{length} letters, %" for length in lengths]
-    chart = chart_lengths("letters reversed", rows, lengths)
     columns = "decoder", "width", *scores, "seconds"
     return Finding(BOTTLENECK_CLAIM, columns, rows, [chart])
 
@@ -132,12 +125,9 @@ def list_encodings() -> dict[str, Encoding]:
     def encoding(positions: Positions) -> Encoding:
         return lambda size: positions(torch.zeros(1, size, WIDTH))[0].detach()
 
-    def fraction(size: int) -> torch.Tensor:
-        return torch.linspace(0, 1, size)[:, None].expand(-1, WIDTH)
-
     return {
         "none": encoding(NoPositions()),
-        "fraction of the length": fraction,
+        "fraction of the length": lambda size: torch.linspace(0, 1, size)[:, None],
         "integers": encoding(LinearPositions(WIDTH)),
         "sinusoidal": encoding(Sinusoidal()),
         "learned": encoding(Learned(MAX_POSITIONS, WIDTH)),
@@ -154,19 +144,20 @@ def positions(setting: Setting) -> Finding:
     steps = 4000 if setting.full else 1200
     settings = ["data.order=copy", f"data.most={LONGEST}", f"training.steps={steps}"]
     models = {(name,): [*settings, *model] for name, model in POSITION_MODELS.items()}
-    trained = sweep_letters(setting, models, "copy", lengths)
+    trained, chart = compare_lengths(setting, "letters copied", models, "copy", lengths)
     scores = {name: cells for name, *cells in trained}
-    properties = {}
-    for name, encoding in list_encodings().items():
-        has = check_properties(encoding).values()
-        properties[name] = ["yes" if value else "no" for value in has]
+    properties = {
+        name: [
+            "yes" if value else "no" for value in check_properties(encoding).values()
+        ]
+        for name, encoding in list_encodings().items()
+    }
     titles = [f"{length} letters, %" for length in lengths]
     columns = ("positions", *PROPERTIES, *titles, "seconds")
     rows = []
     for name in dict.fromkeys((*properties, *scores)):
         cells = properties.get(name, [""] * len(PROPERTIES))
         rows.append((name, *cells, *scores.get(name, [""] * (len(titles) + 1))))
-    chart = chart_lengths("letters copied", trained, lengths)
     return Finding(POSITIONS_CLAIM, columns, rows, [chart])
 
 

@@ -17,7 +17,7 @@ from regard.attention.record import record
 from regard.data.batches import collate
 from regard.data.pairs import Pair
 from regard.decoding.texts import encode_pairs
-from regard.experiments.sweep import Finding, Setting, Variant, collect_lines
+from regard.experiments.sweep import Finding, Setting
 from regard.maps.links import Gold, link_strongest, score_links, score_maps
 from regard.maps.reductions import average_heads
 from regard.pictures.chart import Chart, Grid
@@ -26,17 +26,15 @@ from regard.tasks.run import Run
 ALIGNMENT_CLAIM = (
     "Attention learns word alignments without alignments in its training data. The table has error rates on generated "
     "sentences with known alignments; each target word is linked to its source word of greatest weight. The weights "
-    "are the mean of all layers and heads, the single map that is best on the validation set, and the mean shifted by "
-    "one step in either direction."
+    "are the mean of all layers and heads, and the single map that is best on the validation set."
 )
 TRANSFORMER = [
-    "model={name: transformer, layers: 2, width: 96, hidden: 192, heads: 4,"
-    " shared: false, dropout: 0.1}",
+    "model={name: transformer, layers: 2, width: 96, hidden: 192, heads: 4, shared: false, dropout: 0.1}",
     "training.learning_rate=2e-3",
 ]
 BAHDANAU = (
-    "model={{name: bahdanau, embedding: 64, width: 96, attention: 64, maxout: 64,"
-    " cell: gru, history: {history}}}"
+    "model={{name: bahdanau, embedding: 64, width: 96, attention: 64, maxout: 64, cell: gru, "
+    "history: {history}}}"
 )
 ALIGNERS = {
     "Bahdanau, additive": [BAHDANAU.format(history="null")],
@@ -58,65 +56,37 @@ ALIGNERS = {
     "Transformer": TRANSFORMER,
     "Transformer, guided": [*TRANSFORMER, "attention_losses.guided=0.3"],
 }
-MAPS = "the mean", "the best map", "the step before", "the step after"
+MAPS = "the mean", "the best map"
 
 
 def alignment(setting: Setting) -> Finding:
     """Compare alignment error rates of mechanisms, by the number of updates."""
-
-    def measure(run: str, result: dict[str, Any]) -> list[float]:
-        errors = alignment_errors(setting.run(run))
-        return [result["test/exact-match"], *(100 * error for error in errors)]
-
-    steps = (150, 300, 600, 1200, 2400) if setting.full else (200, 600)
-    models = []
-    for name, overrides in ALIGNERS.items():
-        slug = "".join(char if char.isalnum() else "-" for char in name.lower())
-        settings = ["data.test=500", *overrides]
-        models.append(Variant((name,), "bitext", slug, settings))
-    rows = setting.sweep(models, measure, steps)
-    chart = Chart(
-        "alignment of the best map",
-        "updates",
-        "alignment error rate, %",
-        collect_lines(rows, 1, 4),
-        ("linear", "log"),
+    return setting.compare(
+        ALIGNMENT_CLAIM,
+        ("mechanism",),
+        {
+            (name,): ("bitext", ["data.test=500", *settings])
+            for name, settings in ALIGNERS.items()
+        },
+        (150, 300, 600, 1200, 2400) if setting.full else (200, 600),
+        [f"AER of {name}, %" for name in MAPS],
+        lambda run, result: alignment_errors(run),
     )
-    errors = [f"AER of {name}, %" for name in MAPS]
-    columns = "mechanism", "updates", "exact match, %", *errors, "seconds"
-    return Finding(ALIGNMENT_CLAIM, columns, rows, [chart])
 
 
-def alignment_errors(run: Any) -> tuple[float, ...]:
-    """Return the error rates of `MAPS` on the test set."""
+def alignment_errors(run: Any) -> list[float]:
+    """Return the error rates of `MAPS` on the test set, in per cent."""
     splits = run.config.data.load()
-    valid_gold = [gold_links(pair) for pair in splits.valid]
-    test_gold = [gold_links(pair) for pair in splits.test]
-    valid_errors = score_maps(run.word_maps(splits.valid), valid_gold)
+    valid, test = (
+        [Gold(pair.links, pair.links) for pair in pairs]
+        for pairs in (splits.valid, splits.test)
+    )
+    valid_errors = score_maps(run.word_maps(splits.valid), valid)
     best = valid_errors.index(min(valid_errors))
-    test_maps = run.word_maps(splits.test)
-    means = [average_heads(maps) for maps in test_maps]
-    errors = []
-    for steps in (0, 1, -1):
-        links = [link_strongest(shift_rows(weights, steps)) for weights in means]
-        errors.append(score_links(links, test_gold).aer)
-    return errors[0], score_maps(test_maps, test_gold)[best], *errors[1:]
-
-
-def shift_rows(
-    weights: Float[np.ndarray, "target source"], steps: int
-) -> Float[np.ndarray, "target source"]:
-    """Give each target word the weights of the word `steps` before it, or zeros."""
-    rows = np.roll(weights, steps, axis=0)
-    rows[: max(0, steps)] = 0.0
-    rows[len(rows) + min(0, steps) :] = 0.0
-    return rows
-
-
-def gold_links(pair: Pair) -> Gold:
-    """Return the pair's own links, all of them sure."""
-    assert pair.links is not None
-    return Gold(pair.links, pair.links)
+    maps = run.word_maps(splits.test)
+    links = [link_strongest(average_heads(weights)) for weights in maps]
+    mean_error = score_links(links, test).aer
+    return [100 * mean_error, 100 * score_maps(maps, test)[best]]
 
 
 HEADS_CLAIM = (
@@ -126,9 +96,14 @@ HEADS_CLAIM = (
 SENTENCES = 200
 """The number of sentences whose weights are averaged."""
 OFFSETS = {"the one before": -1, "itself": 0, "the one after": 1}
-CHARACTER_KINDS = "letters", "digits", "marks", "start or end"
-KEYS = *OFFSETS, *CHARACTER_KINDS
-"""The columns of each head's weights."""
+"""The neighbors of a position whose weights are measured in self-attention."""
+KINDS: dict[str, Callable[[str], bool]] = {
+    "letters": str.isalpha,
+    "digits": str.isdigit,
+    "marks": lambda piece: not piece.isalnum(),
+}
+"""The kinds of characters whose weights are measured. The rest is on start or end."""
+KEYS = *OFFSETS, *KINDS
 
 
 def heads(setting: Setting) -> Finding:
@@ -151,10 +126,7 @@ def heads(setting: Setting) -> Finding:
         lost[name] = []
         for head in range(module.heads):
             match = evaluate_without(run, pairs, module, head)
-            cells = []
-            for kind in KEYS:
-                share = shares.get((name, kind))
-                cells.append("" if share is None else 100 * float(share[head]))
+            cells = [100 * share for share in shares[name][:, head].tolist()]
             rows.append((name, head, *cells, match, match - complete))
             lost[name].append(max(0.0, complete - match))
     title = f"answers lost without one head, %; with all {complete:.4g} are right"
@@ -166,18 +138,14 @@ def heads(setting: Setting) -> Finding:
 @torch.no_grad()
 def measure_heads(
     run: Any, pairs: Sequence[Pair]
-) -> dict[tuple[str, str], Float[Tensor, " head"]]:
-    """Measure the shares of each head's weight by forced decoding.
+) -> dict[str, Float[Tensor, "kind head"]]:
+    """Measure by forced decoding which share of its weight a head gives to each of `KEYS`.
 
-    They are on kinds of characters and, in self-attention, on the neighbors of each
-    position.
-
-    Returns:
-        The shares by the name of the attention and that of the kind or neighbor.
+    The shares on neighbors are those of positions with the same number, also between
+    source and target.
     """
-    totals: dict[tuple[str, str], Any] = defaultdict(float)
+    totals: dict[str, Any] = defaultdict(float)
     queries: dict[str, int] = defaultdict(int)
-    end = CHARACTER_KINDS[-1]
     for pair in pairs:
         (tokens,) = encode_pairs(run.model, run.tokenizers, [pair])
         batch = collate([tokens])
@@ -185,28 +153,19 @@ def measure_heads(
             run.model(batch.source, batch.source_lengths, batch.target_in)
         source = run.tokenizers.source_pieces(tokens[0], pair.source)
         target = run.tokenizers.target_pieces(tokens[1], pair.source)
-        source_kinds = [*map(character_kind, source), end]
-        target_kinds = [end, *map(character_kind, target)]
         for name, (weights,) in maps.items():
+            is_target = name.startswith("decoder") and "cross" not in name
+            first, pieces = (1, target) if is_target else (0, source)
+            keys = weights[..., first : first + len(pieces)]
+            shares = [
+                weights.diagonal(offset, -2, -1).sum(-1) for offset in OFFSETS.values()
+            ]
+            for is_kind in KINDS.values():
+                mask = torch.tensor([is_kind(piece) for piece in pieces])
+                shares.append(keys[..., mask].sum((-2, -1)))
+            totals[name] += torch.stack(shares)
             queries[name] += weights.shape[-2]
-            is_cross = "cross" in name
-            is_source = is_cross or not name.startswith("decoder")
-            key_kinds = source_kinds if is_source else target_kinds
-            for kind in CHARACTER_KINDS:
-                is_kind = torch.tensor([kind == key_kind for key_kind in key_kinds])
-                totals[name, kind] += weights[..., is_kind].sum((-2, -1))
-            for neighbor, offset in {} if is_cross else OFFSETS.items():
-                totals[name, neighbor] += weights.diagonal(offset, -2, -1).sum(-1)
-    return {key: total / queries[key[0]] for key, total in totals.items()}
-
-
-def character_kind(piece: str) -> str:
-    """Return the kind of a character."""
-    if piece.isdigit():
-        return "digits"
-    if piece.isalpha():
-        return "letters"
-    return "marks"
+    return {name: total / queries[name] for name, total in totals.items()}
 
 
 @torch.no_grad()
@@ -320,6 +279,18 @@ def context(setting: Setting) -> Finding:
     return Finding(CONTEXT_CLAIM, columns, rows, [chart])
 
 
+def generate_sentence(word: str, subject: str, form: str, random: Random) -> str:
+    """Generate a sentence in which a word has the sense of a subject."""
+    adjectives, nouns, verbs = (part.split() for part in SUBJECTS[subject])
+    return form.format(
+        word=word,
+        adjective=random.choice(adjectives),
+        noun=random.choice(nouns),
+        verb=random.choice(verbs),
+        second=random.choice(nouns),
+    )
+
+
 def generate_sentences(count: int, seed: int) -> list[str]:
     """Generate sentences about all subjects, each with an ambiguous word."""
     random = Random(seed)
@@ -332,16 +303,6 @@ def generate_sentences(count: int, seed: int) -> list[str]:
     ]
 
 
-def generate_sentence(word: str, subject: str, form: str, random: Random) -> str:
-    """Generate a sentence in which a word has the sense of a subject."""
-    adjectives, nouns, verbs = (part.split() for part in SUBJECTS[subject])
-    parts = (adjectives, nouns, verbs, nouns)
-    adjective, noun, verb, second = map(random.choice, parts)
-    return form.format(
-        word=word, adjective=adjective, noun=noun, verb=verb, second=second
-    )
-
-
 def measure_similarities(
     layers: Layers, count: int = 10
 ) -> Float[np.ndarray, "layer 3"]:
@@ -351,33 +312,30 @@ def measure_similarities(
     """
     random, results = Random(2), []
     for word, form in product(WORDS, FORMS):
-        groups = []
-        for subject in WORDS[word]:
-            states = []
-            for _ in range(count):
-                sentence = generate_sentence(word, subject, form, random)
-                words, layer_states = layers(sentence)
-                states.append(layer_states[:, list(words).index(word)])
-            groups.append(torch.stack(states, 1))
-        results.append([compare_groups(group) for group in zip(*groups, strict=True)])
+        states = []
+        for subject in np.repeat(WORDS[word], count):
+            words, layer_states = layers(generate_sentence(word, subject, form, random))
+            states.append(layer_states[:, list(words).index(word)])
+        results.append([compare_groups(layer) for layer in torch.stack(states, 1)])
     return np.mean(results, 0)
 
 
-def compare_groups(groups: Sequence[Tensor]) -> tuple[float, float, float]:
-    """Compare two groups of as many vectors `(vector, width)` by their cosines.
+def compare_groups(
+    vectors: Float[Tensor, "vector width"],
+) -> tuple[float, float, float]:
+    """Compare the vectors of two groups, each a half, by their cosines.
 
     Returns:
         The mean cosine within groups, the mean cosine between groups, and the per cent
         of comparisons in which a vector is closer to one of its group; ties count half.
     """
-    first, second = (functional.normalize(group.double(), dim=-1) for group in groups)
-    across = first @ second.t()
-    same = []
-    nearer = []
-    for unit, between in ((first, across), (second, across.t())):
-        is_pair = ~torch.eye(len(unit), dtype=torch.bool)
-        pairs = (unit @ unit.t())[is_pair].view(len(unit), -1)
-        difference = (pairs[:, :, None] - between[:, None]).round(decimals=9)
-        same.append(float(pairs.mean()))
-        nearer.append(50 * float(difference.sign().mean() + 1))
-    return sum(same) / 2, float(across.mean()), sum(nearer) / 2
+    units = functional.normalize(vectors.double(), dim=-1)
+    cosines = units @ units.t()
+    count = len(units)
+    group = torch.arange(count) * 2 // count
+    is_same = group[:, None] == group
+    across = cosines[~is_same].view(count, -1)
+    within = cosines[is_same & ~torch.eye(count, dtype=torch.bool)].view(count, -1)
+    difference = (within[:, :, None] - across[:, None]).round(decimals=9)
+    nearer = 50 * (difference.sign().mean() + 1)
+    return float(within.mean()), float(across.mean()), float(nearer)

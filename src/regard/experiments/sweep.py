@@ -1,20 +1,21 @@
 """Experiments: their setting, trained variants, and their results as files."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from regard.errors import InputError
-from regard.pictures.chart import Part, png
-from regard.runs import load as runs
+from regard.pictures.canvas import render
+from regard.pictures.chart import Chart, Part, charts
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage import atomic
 from regard.storage.run_folder import RESULT
-from regard.training.devices import choose_device
+from regard.training.settings import choose_device
 
 Row = tuple[Any, ...]
 Lines = dict[str, list[tuple[float, float]]]
@@ -49,42 +50,27 @@ class Finding:
         contents = {
             f"{name}.md": f"# {name}\n\n{self.claim}\n\n{self.table()}\n".encode(),
             f"{name}.json": f"{data}\n".encode(),
-            f"{name}.png": png(self.charts),
+            f"{name}.png": render(charts(self.charts)),
         }
         for file, content in contents.items():
             atomic.write(folder / file, content)
         return [folder / file for file in contents]
 
 
-def collect_lines(
-    rows: Iterable[Row], x: int, y: int, name: Callable[[Row], str] = lambda row: row[0]
-) -> Lines:
-    """Return a line of column `y` by column `x` for each name of rows."""
+Variants = Mapping[Row, tuple[str, Sequence[str]]]
+"""Variants by the first cells of their rows: the recipe and other settings of each."""
+Measure = Callable[[Any, dict[str, Any]], Sequence[float]]
+"""Measures a loaded run and its metrics."""
+MATCH = "exact match, %"
+
+
+def collect_lines(rows: Iterable[Row], names: int, x: int, y: int) -> Lines:
+    """Return a line of column `y` by column `x` for each name, the first `names` cells."""
     lines: Lines = {}
     for row in rows:
-        point = (float(row[x]), float(row[y]))
-        lines.setdefault(name(row), []).append(point)
+        name = ", ".join(map(str, row[:names]))
+        lines.setdefault(name, []).append((float(row[x]), float(row[y])))
     return lines
-
-
-class Variant(NamedTuple):
-    """A recipe with other settings.
-
-    Attributes:
-        cells: The first cells of its row.
-        recipe: The name of the recipe.
-        run: The name of the run.
-        settings: The settings.
-    """
-
-    cells: Row
-    recipe: str
-    run: str
-    settings: Sequence[str]
-
-
-Measure = Callable[[str, dict[str, Any]], Sequence[Any]]
-"""Measures a run, by its name and its metrics."""
 
 
 @dataclass(frozen=True)
@@ -113,38 +99,55 @@ class Setting:
             return launch.train(config, out, resume=out.exists())
         device = choose_device(config.training.device)
         resolved = launch.resolve_precision(config, device)
-        if run_file.read(out / runs.CONFIG) != resolved:
+        if run_file.read(out / run_file.CONFIG) != resolved:
             raise InputError(
-                f"{out}: holds a run with other settings; remove it, or name another folder "
-                "with --out"
+                f"{out}: holds a run with other settings; remove it, or name another folder with --out"
             )
         return json.loads(result.read_text(encoding="utf-8"))
 
     def run(self, name: str) -> Any:
         """Load a trained run."""
-        return runs.load(self.folder / name)
+        return run_file.load(self.folder / name)
 
-    def sweep(
+    def sweep(self, variants: Variants, measure: Measure) -> list[Row]:
+        """Train each variant, and return its cells, its measures and its seconds."""
+        rows = []
+        for cells, (recipe, settings) in variants.items():
+            name = re.sub(r"\W+", "-", "-".join(map(str, (recipe, *cells))).lower())
+            result = self.train(recipe, name, settings)
+            rows.append((*cells, *measure(self.run(name), result), result["seconds"]))
+        return rows
+
+    def compare(
         self,
-        variants: Iterable[Variant],
-        measure: Measure = lambda run, result: [result["test/exact-match"]],
-        steps: Sequence[int] = (),
-    ) -> list[Row]:
-        """Train each variant, and return its cells, its measures and its seconds.
+        claim: str,
+        names: Sequence[str],
+        variants: Variants,
+        steps: Sequence[int],
+        columns: Sequence[str] = (),
+        measure: Measure = lambda run, result: (),
+    ) -> Finding:
+        """Compare variants by the number of updates, each a run of its own.
 
         Args:
-            variants: The variants.
-            measure: Measures a run; by default exact match on the test set.
-            steps: Numbers of updates; each is a run of its own, and a further cell.
+            names: The columns of the variants' cells.
+            steps: The numbers of updates.
+            columns: The columns of further measures, beside exact match on the test set.
+            measure: Measures them.
         """
-        rows = []
-        for variant in variants:
-            for count in steps or (None,):
-                cells, recipe, name, settings = variant
-                if count is not None:
-                    cells = (*cells, count)
-                    name = f"{name}-{count}"
-                    settings = [f"training.steps={count}", *settings]
-                result = self.train(recipe, name, settings)
-                rows.append((*cells, *measure(name, result), result["seconds"]))
-        return rows
+        trained = {
+            (*cells, count): (recipe, [f"training.steps={count}", *settings])
+            for cells, (recipe, settings) in variants.items()
+            for count in steps
+        }
+        rows = self.sweep(
+            trained,
+            lambda run, result: [result["test/exact-match"], *measure(run, result)],
+        )
+        count = len(names)
+        charts = [
+            Chart(title, "updates", title, collect_lines(rows, count, count, y))
+            for y, title in enumerate((MATCH, *columns), count + 1)
+        ]
+        columns = (*names, "updates", MATCH, *columns, "seconds")
+        return Finding(claim, columns, rows, charts)

@@ -20,7 +20,7 @@ from regard.hub.sentence_vectors import (
     read_modules,
 )
 from regard.images import read_image
-from regard.maps.heads import Side
+from regard.maps.alignment import Side
 from regard.maps.lookups import (
     Lookups,
     Patches,
@@ -517,8 +517,8 @@ class TransformersRun(Run[Example, GeneratedText]):
     ) -> Tensor:
         """Return a vector for each text, image or sound, `(example, width)`.
 
-        That of the modules of a sentence-transformers folder; with `pool` or of another
-        model the mean or the first of the last states.
+        The modules of a sentence-transformers folder compute it. With `pool`, or for
+        another model, it is the mean or the first of the last states.
 
         Args:
             texts: The examples.
@@ -657,7 +657,6 @@ def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attributi
     A notebook displays its page, and `write` makes it a file.
 
     Args:
-        model: The model.
         tokenizer: Its tokenizer, or the image processor or feature extractor of a model
             of images or sounds.
         text: The text, or the path of an image or a sound.

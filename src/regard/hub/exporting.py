@@ -11,9 +11,9 @@ from regard.errors import InputError, RunError
 from regard.hub.families import FAMILIES
 from regard.hub.families.weights import TEXT_TASKS, Keys
 from regard.hub.generation import GENERATION, write_generation
+from regard.hub.model_card import write_card
 from regard.hub.parity import check_parity
 from regard.hub.tokenizers import save_tokenizer
-from regard.hub.upload import write_card
 from regard.images import Preparation
 from regard.models.pretrained import Pretrained, PretrainedSeq2Seq, PretrainedVision
 from regard.models.published import (
@@ -24,11 +24,11 @@ from regard.models.published import (
 )
 from regard.models.published_images import RESAMPLING
 from regard.models.vit import Vit
-from regard.runs.load import load
-from regard.storage import tensors
+from regard.runs.run_file import load
 from regard.storage.atomic import explain_errors, new_folder
 from regard.storage.published_folder import CONFIG, WEIGHTS, PublishedFolder
 from regard.storage.run_folder import LABELS
+from regard.storage.verified_files import write_tensors
 from regard.tasks.base import check_mask
 from regard.text.kinds import SPECIAL
 
@@ -66,7 +66,7 @@ def export_run(path: Path, out: Path) -> list[str]:
                     network.save_pretrained(out)
                 else:
                     write_json(out / CONFIG, document)
-                    tensors.write(out / WEIGHTS, weights, {"format": "pt"})
+                    write_tensors(out / WEIGHTS, weights, {"format": "pt"})
             write_preparation(run, out)
             kind = type(network)
             if not network:
@@ -207,7 +207,6 @@ def write_preparation(run: Any, out: Path, *, described: bool = True) -> None:
     """Write what prepares the inputs of a run's model, such as its tokenizer.
 
     Args:
-        run: The run.
         out: The folder of the export.
         described: Whether to write the settings of the search too.
 
@@ -248,7 +247,6 @@ def write_inputs(run: Any, out: Path, *, described: bool = True) -> None:
     A model of no published family has its tokenizers as the tokenizers library does.
 
     Args:
-        run: The run.
         out: The folder of the export.
         described: Whether to write config.json and generation_config.json too.
     """

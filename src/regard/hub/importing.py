@@ -25,11 +25,11 @@ from regard.models.published import (
     require_transformers,
 )
 from regard.runs import run_file
-from regard.runs.load import CONFIG
+from regard.runs.run_file import CONFIG
 from regard.runs.train import complete
-from regard.storage import tensors
 from regard.storage.published_folder import PublishedFolder
 from regard.storage.run_folder import LABELS, SCALE, WEIGHTS, RunDirectory
+from regard.storage.verified_files import load_into, read_tensors
 from regard.tasks.base import SOURCE, TARGET, TOKENIZER
 from regard.tasks.catalog import TASKS as RUNS
 from regard.text import Tokenizer
@@ -202,7 +202,7 @@ def import_own(source: Source, run: RunDirectory, data: Keys) -> Any:
     # the library's names in memory change from version to version, those of files do not
     with TemporaryDirectory() as folder, quiet_library():
         network.save_pretrained(folder, max_shard_size="1000GB")
-        weights = tensors.read(Path(folder) / "model.safetensors")
+        weights = read_tensors(Path(folder) / "model.safetensors")
     prefix = network.base_model_prefix
     if network.base_model is network:
         weights = {f"{prefix}.{name}": tensor for name, tensor in weights.items()}
@@ -214,7 +214,7 @@ def import_own(source: Source, run: RunDirectory, data: Keys) -> Any:
         weights = {name: weights[name] for name in weights if not name.startswith(head)}
     check_complete(source.folder, network, missing)
     model, tokenizers = begin_run(source, run, data, config)
-    tensors.load_into(model, family.read_weights(weights, model, config, task))
+    load_into(model, family.read_weights(weights, model, config, task))
     special = [tokenizer.special for tokenizer in tokenizers.values()]
     check_parity(model, network, *special[:1])
     return model

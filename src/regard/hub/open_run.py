@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.runs.load import CONFIG, load
+from regard.runs.run_file import CONFIG, load
 from regard.storage.published_folder import CONFIG as PUBLISHED
 
 MODULES = "modules.json"

@@ -1,7 +1,8 @@
 """Sentence-transformers folders (Reimers and Gurevych 2019, 1908.10084).
 
-Their modules make one vector of the states of a text: pooling, then dense layers and
-norms. No module of another library is loaded, and none runs code of its own.
+Their modules turn the states of a text into one vector: pooling, then dense layers and
+norms. Only modules of sentence-transformers itself are read, and regard computes them
+itself: no code of the folder or of that library runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,14 +30,14 @@ POOLING: Mapping[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda states: states.mean(0),
     "lasttoken": lambda states: states[-1],
 }
-"""The ways to make one vector of the states of a text."""
+"""The ways to pool the states of a text, by their names in files."""
 OLD_NAMES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""Keys of older files in the order of the vector's parts, and the modes' names."""
+"""Keys of older files and their modes, in the order of the vector's parts."""
 ACTIVATIONS = {
     f"torch.nn.modules.activation.{kind.__name__}": kind
     for kind in (nn.Tanh, nn.ReLU, nn.GELU, nn.Sigmoid, nn.SiLU)
@@ -51,9 +52,9 @@ class SentenceModules:
 
     Attributes:
         modes: The ways to pool states; their vectors are joined.
-        steps: What is computed of the pooled vector.
-        longest: The most tokens of a text.
-        lower: Whether texts are put in small letters.
+        steps: The functions applied to the pooled vector, in order.
+        longest: The maximum number of tokens of a text; None: the tokenizer's.
+        lower: Whether texts are lowercased.
         prompts: The prompts by name.
         default: The name of the prompt that precedes a text by default.
     """
@@ -66,7 +67,11 @@ class SentenceModules:
     default: str | None
 
     def prompt(self, name: str | None) -> str:
-        """Return the prompt of this name, or the default. Raise InputError for others."""
+        """Return the prompt of a name; without one, the default prompt, if any.
+
+        Raises:
+            InputError: There is no such prompt.
+        """
         name = name or self.default
         if name is not None and name not in self.prompts:
             names = ", ".join(self.prompts) or "none"
@@ -74,18 +79,18 @@ class SentenceModules:
         return "" if name is None else self.prompts[name]
 
     def encode(self, run: Any, text: str) -> Any:
-        """Return the inputs of a text, cut at the most tokens."""
+        """Return the inputs of a text, cut at the maximum number of tokens."""
         limit = run.tokenizer.model_max_length
         limit = min(self.longest or limit, limit)
         text = text.lower() if self.lower else text
-        # a tokenizer without a limit has one beyond every integer that it accepts
+        # a tokenizer without a limit reports about 1e30, more than it accepts itself
         batch = run.tokenizer(
             text, return_tensors="pt", truncation=True, max_length=min(limit, 10**9)
         )
         return run.read_text(batch, text)
 
     def vector(self, states: Float[Tensor, "token width"]) -> Vector:
-        """Return the vector of a text's states, its prompt's included."""
+        """Return the vector of the states of a text with its prompt."""
         vector = torch.cat([POOLING[mode](states.float()) for mode in self.modes])
         for step in self.steps:
             vector = step(vector)
@@ -98,22 +103,22 @@ def list_modules(folder: PublishedFolder) -> list[tuple[str, PublishedFolder]]:
     Raises:
         InputError: The file has no list of modules, or one needs code of its own.
     """
-    place = folder.path / MODULES
+    file = folder.path / MODULES
     entries = folder.json(MODULES, list)
     if not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError(f"{place}: expected a list of modules")
+        raise InputError(f"{file}: expected a list of modules")
     modules = []
     for entry in entries:
         name = str(entry.get("type"))
         if not name.startswith(PUBLISHER):
             raise InputError(
-                f"{place}: the module {name!r} needs code of its own, which regard never "
+                f"{file}: the module {name!r} needs code of its own, which regard never "
                 "runs"
             )
         path = folder.path / str(entry.get("path", ""))
-        part = PublishedFolder(path, folder.root or folder.path)
-        part.file(CONFIG)  # refuses a path that leads out of the folder
-        modules.append((name.rpartition(".")[2], part))
+        module = PublishedFolder(path, folder.root or folder.path)
+        module.file(CONFIG)  # refuses a path that leads out of the folder
+        modules.append((name.rpartition(".")[2], module))
     return modules
 
 
@@ -132,12 +137,15 @@ def read_modules(folder: PublishedFolder) -> SentenceModules | None:
             f"{folder.path / MODULES}: has the modules {', '.join(names)}; regard "
             f"computes Transformer and Pooling, then {', '.join(STEPS)}"
         )
-    (_, text), (_, pooling), *later = modules
-    limits = text.json(LIMITS) if text.has(LIMITS) else {}
-    require(text, LIMITS, limits, transformer_task="feature-extraction")
+    (_, transformer), (_, pooling), *later = modules
+    limits = transformer.json(LIMITS) if transformer.has(LIMITS) else {}
+    require(transformer, LIMITS, limits, transformer_task="feature-extraction")
     values = pooling.json(CONFIG) if pooling.has(CONFIG) else {}
-    unknown = [key for key in values if key.startswith("pooling_mode_")]
-    unknown = dict.fromkeys({*unknown} - {*OLD_NAMES}, False)
+    unknown = {
+        key: False
+        for key in values
+        if key.startswith("pooling_mode_") and key not in OLD_NAMES
+    }
     require(
         pooling,
         CONFIG,
@@ -145,8 +153,8 @@ def read_modules(folder: PublishedFolder) -> SentenceModules | None:
         include_prompt=True,
         **unknown,
     )
-    old = [mode for key, mode in OLD_NAMES.items() if values.get(key)]
-    modes = values.get("pooling_mode", old or ["mean"])
+    old_modes = [mode for key, mode in OLD_NAMES.items() if values.get(key)]
+    modes = values.get("pooling_mode", old_modes or ["mean"])
     modes = [modes] if isinstance(modes, str) else modes
     for mode in modes:
         if mode not in POOLING:
@@ -155,7 +163,7 @@ def read_modules(folder: PublishedFolder) -> SentenceModules | None:
     prompts = about.get("prompts") or {}
     return SentenceModules(
         tuple(modes),
-        tuple(build_step(name, part) for name, part in later),
+        tuple(build_step(name, module) for name, module in later),
         limits.get("max_seq_length"),
         bool(limits.get("do_lower_case")),
         {name: prompt for name, prompt in prompts.items() if prompt is not None},
@@ -164,10 +172,14 @@ def read_modules(folder: PublishedFolder) -> SentenceModules | None:
 
 
 def require(
-    folder: PublishedFolder, file: str, values: Mapping[str, Any], **usual: Any
+    folder: PublishedFolder, file: str, values: Mapping[str, Any], **supported: Any
 ) -> None:
-    """Raise InputError for a setting with a value that regard does not compute."""
-    for key, value in usual.items():
+    """Check that each setting in a file is missing or has the supported value.
+
+    Raises:
+        InputError: It has another value.
+    """
+    for key, value in supported.items():
         if values.get(key, value) != value:
             raise InputError(
                 f"{folder.path / file}: {key} is {values[key]!r}; regard computes {value}"
@@ -175,7 +187,11 @@ def require(
 
 
 def build_step(name: str, folder: PublishedFolder) -> Step:
-    """Return what a module after pooling computes of a vector."""
+    """Return the function that a module after pooling applies to a vector.
+
+    Raises:
+        InputError: The module has an option that regard does not support, or no weight.
+    """
     if name == "Dropout":
         return lambda vector: vector
     if name == "Normalize":
@@ -184,8 +200,8 @@ def build_step(name: str, folder: PublishedFolder) -> Step:
     require(folder, CONFIG, values, use_residual=False)
     activation = values.get("activation_function", next(iter(ACTIVATIONS)))
     if activation not in ACTIVATIONS:
-        usual = ", ".join(ACTIVATIONS)
-        require(folder, CONFIG, values, activation_function=usual)
+        supported = ", ".join(ACTIVATIONS)
+        require(folder, CONFIG, values, activation_function=supported)
     tensors = folder.tensors()
     if "linear.weight" not in tensors:
         raise InputError(f"{folder.path / WEIGHTS}: has no tensor linear.weight")

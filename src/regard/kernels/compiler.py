@@ -1,7 +1,7 @@
-"""Compilation of the C++ sources beside this file.
+"""Compilation of the C++ sources in this folder.
 
-Into a wheel by `setup.py`, or on the user's machine at their first use. It needs no
-PyTorch.
+They are compiled into a wheel by `setup.py`, or on the user's machine at their first
+use. This module must not import PyTorch, which the build of a wheel lacks.
 """
 
 import hashlib
@@ -15,18 +15,21 @@ from typing import NamedTuple
 
 SOURCES = Path(__file__).parent
 VARIABLE = "REGARD_COMPILE"
-"""The environment variable that asks for libraries, 1, or for none, 0."""
+"""The environment variable that turns compilation on (1) or off (0)."""
 NO_COMPILER = "there is no C++ compiler; install one, or name yours in CXX"
 FLAGS = ("-std=c++20", "-O3", "-ffp-contract=fast", "-fPIC", "-shared", "-s")
-LONGEST = 600
+TIMEOUT = 600
 """Time limit of the compiler in seconds; on an idle core it needs about six."""
 
 
 class Instructions(NamedTuple):
-    """Instructions of a processor that libraries are compiled for.
+    """An instruction set of processors that libraries are compiled for.
 
-    Their name in files and in messages, the machine as `platform.machine` names it, and
-    the compiler's flags.
+    Attributes:
+        name: The name in the names of files.
+        title: The name in messages.
+        machine: The architecture, as in the compiler's target triple.
+        flags: The compiler's flags.
     """
 
     name: str
@@ -57,9 +60,9 @@ INSTRUCTIONS = (AVX512, AVX2, NEON)
 
 
 def compiler() -> str | None:
-    """Return the C++ compiler: the environment variable CXX, else `c++`.
+    """Return the path of the C++ compiler: the environment variable CXX, else `c++`.
 
-    None if there is none or the system is not Linux.
+    It is None if there is no compiler, or the system is not Linux.
     """
     if platform.system() != "Linux":
         return None
@@ -67,9 +70,13 @@ def compiler() -> str | None:
 
 
 def find_instructions(program: str) -> tuple[Instructions, ...]:
-    """Return the instructions that a compiler, perhaps a cross compiler, compiles for.
+    """Return the instruction sets that a compiler, or a cross compiler, compiles for.
 
-    None if its C library is not glibc. Raises OSError or SubprocessError.
+    There are none if its C library is not glibc.
+
+    Raises:
+        OSError: The compiler cannot be run, or fails.
+        SubprocessError: It takes too long.
     """
     machine, _, system = _run(program, "-dumpmachine").strip().partition("-")
     return tuple(
@@ -80,17 +87,17 @@ def find_instructions(program: str) -> tuple[Instructions, ...]:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         capture_output=True,
         text=True,
-        timeout=LONGEST,
+        timeout=TIMEOUT,
     )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        lines.append(f"{command[0]} ended with exit code {done.returncode}")
+    if process.returncode:
+        lines = process.stderr.strip().splitlines()
+        lines.append(f"{command[0]} ended with exit code {process.returncode}")
         raise OSError(lines[0])
-    return done.stdout
+    return process.stdout
 
 
 def names() -> list[str]:
@@ -104,12 +111,23 @@ def compile_library(
     instructions: Instructions,
     path: Path,
 ) -> None:
-    """Compile a source into a library that ends in its own SHA-256, which loaders ignore.
+    """Compile a source into a library, and append the SHA-256 of the library's bytes.
 
-    Raises OSError or SubprocessError.
+    The digest shows a reader whether the file is complete; the system's loader ignores
+    it.
+
+    Args:
+        program: The compiler.
+        name: The name of the source, without its ending.
+        instructions: The instruction set.
+        path: The library to write. It is replaced as a whole.
+
+    Raises:
+        OSError: The compiler fails, or the library cannot be written.
+        SubprocessError: The compiler takes too long.
     """
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        built = Path(folder) / path.name
+        library = Path(folder) / path.name
         source = SOURCES / f"{name}.cpp"
         _run(
             program,
@@ -117,10 +135,10 @@ def compile_library(
             *instructions.flags,
             str(source),
             "-o",
-            str(built),
+            str(library),
         )
-        with built.open("r+b") as file:
+        with library.open("r+b") as file:
             file.write(hashlib.sha256(file.read()).digest())
             file.flush()
             os.fsync(file.fileno())
-        built.replace(path)
+        library.replace(path)

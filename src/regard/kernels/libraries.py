@@ -1,7 +1,7 @@
-"""The compiled form of the C++ sources beside this file.
+"""The libraries compiled from the C++ sources in this folder.
 
-Libraries that a wheel carries, or that are compiled on the user's machine at their
-first use, in a source tree or if `REGARD_COMPILE` is 1.
+A wheel carries them, or they are compiled on the user's machine at their first use: in
+a source tree, or if `REGARD_COMPILE` is 1.
 """
 
 import ctypes
@@ -59,10 +59,10 @@ def widest_instructions() -> Instructions | None:
 
 
 def compiles() -> bool:
-    """Whether sources are compiled at their first use.
+    """Return whether sources are compiled at their first use.
 
-    As `REGARD_COMPILE` says, 0 or 1, else only in a source tree, where they may have
-    changed.
+    `REGARD_COMPILE` decides, 0 or 1. Without it, sources are compiled only in a source
+    tree, where they may have changed.
     """
     stated = os.environ.get(VARIABLE)
     if stated:
@@ -134,9 +134,9 @@ def _load_compiled(name: str, instructions: Instructions) -> Kernel:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether the library is there as it was made.
+    """Return whether the library exists and matches its digest.
 
-    A process that maps a cut one would be killed by a signal.
+    A process that maps a truncated library would be killed by a signal.
     """
     if not path.is_file():
         return False

@@ -29,7 +29,6 @@ def freeze(
 
     Args:
         name: What to call them in an error.
-        weights: The weights.
         shape: The expected size of each axis, or the name of an axis of any size.
         dtype: The type of the copy.
         signed: Whether they may be negative.
@@ -193,6 +192,28 @@ class Words(NamedTuple):
 
     labels: Labels
     indices: Indices
+
+
+@dataclass(frozen=True)
+class Side:
+    """The pieces along one side of a map, and their words."""
+
+    pieces: tuple[str, ...]
+    words: Words
+
+    @classmethod
+    def of(cls, pieces: Sequence[str], words: Words | None = None) -> "Side":
+        """Return a side; by default each piece is a word."""
+        if words is None:
+            words = Words(tuple(pieces), tuple(range(len(pieces))))
+        return cls(tuple(pieces), words)
+
+    def prepend(self, label: str, count: int) -> "Side":
+        """Put `count` pieces of this label in front, each a word; none below 1."""
+        count = max(0, count)
+        labels = (label,) * count
+        indices = *range(count), *(count + index for index in self.words.indices)
+        return Side(labels + self.pieces, Words(labels + self.words.labels, indices))
 
 
 def join_words(

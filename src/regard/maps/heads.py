@@ -6,34 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from regard.maps.alignment import Alignment, Matrix, Words, join_words
+from regard.maps.alignment import Alignment, Matrix, Side, join_words
 from regard.maps.lookups import Lookups
 from regard.maps.reductions import Greatest, Numbers, average_maps, select_maps
 
 COLUMNS = ("layer", "head", "query", "query_token", "key", "key_token", "weight")
 """The columns of `GreatestWeights.rows`."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """The pieces along one side of a map, and their words."""
-
-    pieces: tuple[str, ...]
-    words: Words
-
-    @classmethod
-    def of(cls, pieces: Sequence[str], words: Words | None = None) -> "Side":
-        """Return a side; by default each piece is a word."""
-        if words is None:
-            words = Words(tuple(pieces), tuple(range(len(pieces))))
-        return cls(tuple(pieces), words)
-
-    def prepend(self, label: str, count: int) -> "Side":
-        """Put `count` pieces of this label in front, each a word; none below 1."""
-        count = max(0, count)
-        labels = (label,) * count
-        indices = *range(count), *(count + index for index in self.words.indices)
-        return Side(labels + self.pieces, Words(labels + self.words.labels, indices))
 
 
 @dataclass(frozen=True, eq=False)

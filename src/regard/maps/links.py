@@ -26,6 +26,11 @@ class Gold:
     sure: Links
     possible: Links
 
+    def shift(self, offset: int) -> "Gold":
+        """Return the links with an offset added to the index of each word."""
+        parts = self.sure, self.possible
+        return Gold(*(frozenset((i + offset, j + offset) for i, j in p) for p in parts))
+
 
 def link_strongest(weights: Matrix) -> Links:
     """Link each target word to its source word of greatest weight, the first of equals.

@@ -202,7 +202,6 @@ class Reduction(ABC):
         """Split queries into groups that are reduced together.
 
         Args:
-            queries: The queries.
             width: The number of weights of each; 0 if it is unknown.
         """
         size = min(QUERIES_PER_GROUP, max(1, WEIGHTS_PER_GROUP // max(1, width)))

@@ -21,7 +21,12 @@ from regard.attention.align import (
     StraightThrough,
 )
 from regard.attention.heads import MultiHead
-from regard.attention.history import Coverage, History, LocationAware
+from regard.attention.history import (
+    Coverage,
+    History,
+    LocationAware,
+    SequentialAttend,
+)
 from regard.attention.positions import (
     Alibi,
     BucketedBias,
@@ -37,6 +42,7 @@ from regard.attention.scores import (
     LearnedSharpness,
     Location,
     ScaledDot,
+    Score,
 )
 from regard.config.registry import RegisteredName, Registry
 from regard.nn.layers import (
@@ -213,3 +219,10 @@ def build_heads(
         memory_width=memory_width,
         key_value_heads=key_value_heads,
     )
+
+
+def make_attend(score: Score, align: Align | None, history: History | None) -> Attend:
+    """Return the lookup of a score and an alignment, with a history if there is one."""
+    if history is None:
+        return Attend(score, align)
+    return SequentialAttend(score, history, align)

@@ -7,10 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attend
-from regard.attention.history import make_attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
-from regard.models.attention import HISTORIES, AlignChoice, HistoryName, build_align
+from regard.models.attention import (
+    HISTORIES,
+    AlignChoice,
+    HistoryName,
+    build_align,
+    make_attend,
+)
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
     EncoderDecoder,
@@ -20,16 +25,21 @@ from regard.nn.decoders import (
     choose_initial_state,
     first_cells,
 )
-from regard.nn.encoders import RecurrentEncoder
 from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.output import Output
-from regard.nn.recurrent import CELL_CLASSES, CellReader, SequenceReader, Stack
+from regard.nn.recurrent import (
+    CELL_CLASSES,
+    CellReader,
+    RecurrentEncoder,
+    SequenceReader,
+    Stack,
+)
 from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
 class BahdanauConfig(Sides):
-    """Sizes.
+    """The sizes and options of a `Bahdanau`.
 
     The paper has embedding 620, width 1000, attention 1000, maxout 500.
 
@@ -64,12 +74,16 @@ class BackwardInitialState(nn.Module):
         self.linear = nn.Linear(memory_width - self.first, size, bias=False)
 
     def forward(self, memory: Memory) -> Tensor:
-        """Return zeros for a memory without positions."""
+        """Return the state `(batch, size)`; zeros for a memory without positions."""
+        # the sum over a slice of one position, or of none in an empty memory
         return self.linear(memory.value[:, :1, self.first :].sum(1)).tanh()
 
 
 class MaxoutReadout(nn.Module):
-    """t = maxout over pairs of U_o s_{t-1} + V_o E y_{t-1} + C_o c_t, with one matrix for all three."""
+    """t = maxout over pairs of U_o s_{t-1} + V_o E y_{t-1} + C_o c_t.
+
+    One matrix maps all three, concatenated.
+    """
 
     def __init__(self, parts_width: int, width: int, dropout: float = 0.0):
         super().__init__()
@@ -83,7 +97,7 @@ class MaxoutReadout(nn.Module):
 
 
 class BahdanauDecoder(SequenceDecoder[RecurrentDecoderState]):
-    """Read the source with the state before a step, then take the step.
+    """A decoder that reads the source with its previous state, then updates the state.
 
     See appendix A.2.2 of the paper.
 
@@ -91,8 +105,8 @@ class BahdanauDecoder(SequenceDecoder[RecurrentDecoderState]):
         s_t = cell([E y_{t-1}; c_t], s_{t-1})
         t_t = maxout(U_o s_{t-1} + V_o E y_{t-1} + C_o c_t),  p(y_t) = softmax(W_o t_t)
 
-    The weights of step t belong to the word y_t that the step predicts. The `gate` is
-    that of Show, Attend and Tell.
+    The weights of step t belong to the word y_t that the step predicts. This decoder
+    only holds the `gate` of Show, Attend and Tell, whose decoder is a subclass.
     """
 
     def __init__(
@@ -134,21 +148,25 @@ class BahdanauDecoder(SequenceDecoder[RecurrentDecoderState]):
         embedded: Tensor,
         state: RecurrentDecoderState,
     ) -> tuple[Tensor, RecurrentDecoderState]:
-        """Compute one step; return the input of the readout, and the new state."""
-        before = state.cells[:, -1, : self.stack.width]
-        read = self.attend.read(before[:, None], state.memory, state.alignment)
+        """Take one step.
+
+        Returns:
+            The input of the readout, and the new state.
+        """
+        previous = state.cells[:, -1, : self.stack.width]
+        read = self.attend.read(previous[:, None], state.memory, state.alignment)
         context = read.context[:, 0]
         _, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
-        return torch.cat([before, embedded, context], -1), replace(
+        return torch.cat([previous, embedded, context], -1), replace(
             state, cells=cells, alignment=read.state
         )
 
 
 class Bahdanau(EncoderDecoder):
-    """Bidirectional GRU encoder.
+    """A bidirectional GRU encoder, and a GRU decoder with additive attention.
 
-    Additive attention with query s_{t-1}; s_0 from the backward state of the first
-    word; maxout readout.
+    The query is s_{t-1}, s_0 comes from the backward state of the first word, and the
+    readout is a maxout layer.
     """
 
     config_class = BahdanauConfig
@@ -159,9 +177,8 @@ class Bahdanau(EncoderDecoder):
         target_vocabulary: int,
         config: BahdanauConfig,
     ):
-        sizes = config.embedding, config.dropout
-        source = TokenEmbedding(source_vocabulary, *sizes)
-        target = TokenEmbedding(target_vocabulary, *sizes)
+        source = TokenEmbedding(source_vocabulary, config.embedding, config.dropout)
+        target = TokenEmbedding(target_vocabulary, config.embedding, config.dropout)
         if config.cell == "gru":
             reader = SequenceReader("gru", config.embedding, config.width)
         else:

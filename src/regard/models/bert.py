@@ -169,7 +169,7 @@ def start(module: M) -> M:
 class Pooler(nn.Sequential):
     """The tanh of a linear map of the first state.
 
-    `(batch, position, width)` -> `(batch, width)`.
+    It maps `(batch, position, width)` to `(batch, width)`.
     """
 
     def __init__(self, width: int):
@@ -254,7 +254,7 @@ class BertClassifier(Classifier):
         lengths: Lengths,
         segments: Tokens | None = None,
     ) -> ClassLogits:
-        """Logits `(batch, class)`."""
+        """Return logits `(batch, class)`."""
         states = self.encoder(tokens, lengths, segments)
         return self.output(self.dropout(self.pooler(states)))
 
@@ -281,16 +281,19 @@ class BertSpans(nn.Module):
         lengths: Lengths,
         segments: Tokens | None = None,
     ) -> SpanLogits:
-        """Logits `(batch, position, 2)` of the answer's start and end, minus infinity past each length."""
+        """Return logits `(batch, position, 2)` of the answer's start and end.
+
+        Positions past each length have minus infinity.
+        """
         logits = self.output(self.encoder(tokens, lengths, segments))
         real = padding(lengths, tokens.shape[1]).readable()
         return logits.masked_fill(~real[..., None], -torch.inf)
 
 
 class BertTagger(nn.Module):
-    """A tag for each token.
+    """A tagger of tokens: BERT's encoder and a linear layer over its states.
 
-    The encoder and a linear layer over its states (Devlin 2019, section 5.3).
+    See Devlin 2019, section 5.3.
     """
 
     config_class = BertConfig
@@ -308,5 +311,5 @@ class BertTagger(nn.Module):
         tokens: Tokens,
         lengths: Lengths,
     ) -> TagLogits:
-        """Logits `(batch, position, tag)`."""
+        """Return logits `(batch, position, tag)`."""
         return self.output(self.dropout(self.encoder(tokens, lengths)))

@@ -20,16 +20,15 @@ from regard.nn.decoders import (
     first_cells,
     summary_of,
 )
-from regard.nn.encoders import RecurrentEncoder
 from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.output import Output
-from regard.nn.recurrent import Recurrent, SequenceReader
+from regard.nn.recurrent import Recurrent, RecurrentEncoder, SequenceReader
 from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
 class BottleneckConfig(Sides):
-    """Sizes.
+    """The sizes and options of `Bottleneck`.
 
     With `summary: start` the encoder's final state starts the decoder; with
     `every-step` it also joins every input.

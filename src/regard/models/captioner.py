@@ -71,7 +71,7 @@ class Captioner(EncoderDecoder):
 
 @dataclass(frozen=True, kw_only=True)
 class ShowAndTellConfig(ImageEncoderConfig):
-    """Sizes.
+    """The sizes and options of `ShowAndTell`.
 
     The paper has embedding and width 512.
     """

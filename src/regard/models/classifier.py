@@ -16,8 +16,10 @@ from regard.shapes import Lengths, TagLogits, Tokens
 class Classifier(nn.Module):
     """A model whose `forward` returns logits `(batch, class)`, computed by its `output`.
 
-    form: the name of the form of its inputs (`tasks/classification/forms`); for `text`, `forward` takes tokens
-        `(batch, position)`, padded on the right, and lengths `(batch,)`.
+    Attributes:
+        form: The name of the form of its inputs (`tasks/classification/forms`); for
+            `text`, `forward` takes tokens `(batch, position)`, padded on the right, and
+            lengths `(batch,)`.
     """
 
     form: ClassVar[str] = "text"
@@ -26,7 +28,7 @@ class Classifier(nn.Module):
 
 @dataclass(frozen=True)
 class RecurrentTaggerConfig:
-    """Sizes.
+    """The sizes and options of `RecurrentTagger`.
 
     `width` is that of one direction of the LSTM. A row has at most `context` tokens.
     """

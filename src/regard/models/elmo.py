@@ -199,8 +199,8 @@ class Elmo(nn.Module):
     ) -> tuple[Predictions, Predictions]:
         """Return the inputs of the output layer, both `(batch, word, projection)`.
 
-        For each word but the first from the words before it, and for each word but the
-        last from the words behind it.
+        The first predict each word but the first from the words before it, the second
+        each word but the last from the words behind it.
         """
         states = self(characters, lengths)[-1]
         ahead, back = self.dropout(states).chunk(2, -1)
@@ -210,9 +210,8 @@ class Elmo(nn.Module):
 class ScalarMix(nn.Module):
     """gamma sum_j s_j h_j with s = softmax(w), where gamma and w are learned.
 
-    Initially the mean. See Peters 2018, 1802.05365, equation 1.
-
-    `(layer, *batch, width)` -> `(*batch, width)`.
+    It maps `(layer, *batch, width)` to `(*batch, width)`, initially by the mean. See
+    Peters 2018, 1802.05365, equation 1.
     """
 
     def __init__(self, layers: int):

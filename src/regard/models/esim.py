@@ -32,7 +32,7 @@ from regard.shapes import (
 
 @dataclass(frozen=True)
 class EsimConfig:
-    """Sizes.
+    """The sizes and options of `Esim`.
 
     `width` is that of one direction of an LSTM; the paper has 300 for both sizes.
     Without `both_ways` only the words of the second text read the first, and the class
@@ -88,7 +88,7 @@ class Esim(Classifier):
         second: Int[Tensor, "batch second_position"],
         second_lengths: Lengths,
     ) -> ClassLogits:
-        """Logits `(batch, class)` of two texts, padded on the right."""
+        """Return logits `(batch, class)` of two texts, padded on the right."""
         a, _ = self.reader(self.embedding(first), first_lengths)
         b, _ = self.reader(self.embedding(second), second_lengths)
         pools = []

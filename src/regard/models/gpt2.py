@@ -1,6 +1,6 @@
-"""GPT-2: Radford et al. 2019, "Language models are unsupervised multitask learners".
+"""GPT-2, and a classifier that is made of its layers.
 
-And a classifier of its layers.
+See Radford et al. 2019, "Language models are unsupervised multitask learners".
 """
 
 from collections.abc import Sequence
@@ -166,12 +166,12 @@ class GPT2Classifier(Classifier):
         nn.init.normal_(self.output.weight, std=0.02)
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> ClassLogits:
-        """Logits `(batch, class)` of tokens `(batch, position)`, padded on the right.
+        """Return logits `(batch, class)` of padded tokens `(batch, position)`.
 
-        Zeros for a text without tokens.
+        Tokens are padded on the right. A text without tokens has zeros.
 
         Raises:
-            ValueError: More tokens than `context`.
+            ValueError: There are more tokens than `context`.
         """
         real = padding(lengths, tokens.shape[1]).readable()
         states = self.positions(self.embedding(tokens))

@@ -148,7 +148,7 @@ class Han(Classifier):
         places: Int[Tensor, "batch sentence"],
         counts: Lengths,
     ) -> ClassLogits:
-        """Logits `(batch, class)` of documents as in a `DocumentBatch`.
+        """Return logits `(batch, class)` of documents as in a `DocumentBatch`.
 
         One row per sentence, and the rows of each document.
         """
@@ -171,5 +171,5 @@ class FlatAttention(Classifier):
         self.output = nn.Linear(self.words.width, classes)
 
     def forward(self, tokens: Tokens, lengths: Lengths) -> ClassLogits:
-        """Logits `(batch, class)`."""
+        """Return logits `(batch, class)`."""
         return self.output(self.words(self.embedding(tokens), lengths))

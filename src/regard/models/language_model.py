@@ -20,16 +20,17 @@ from regard.shapes import Logits, States, Tokens
 
 @dataclass(frozen=True)
 class FullSoftmax:
-    """Train with the softmax over the whole vocabulary."""
+    """Training with the softmax over the whole vocabulary."""
 
     kind: Literal["full"] = "full"
 
 
 @dataclass(frozen=True)
 class SampledSoftmax:
-    """Train with the softmax over the target and `samples` other words, drawn anew for each batch; all else is exact.
+    """Training with the softmax over the target and a sample of other words.
 
-    It works best if ids are sorted by frequency.
+    `samples` words are sampled for each batch. Validation and decoding use the full
+    softmax. It works best if ids are sorted by frequency.
     """
 
     kind: Literal["sampled"] = "sampled"
@@ -38,12 +39,10 @@ class SampledSoftmax:
 
 @dataclass(frozen=True)
 class AdaptiveSoftmax:
-    """A softmax over frequent words and clusters of rarer ones, then within the cluster.
+    """A softmax over frequent words and clusters of others, then within the cluster.
 
-    It is exact, and fast if ids are sorted by frequency.
-
-    Ids below the first of `cutoffs` are frequent, and each further cutoff ends a
-    cluster.
+    It is exact, and fast if ids are sorted by frequency. Ids below the first of
+    `cutoffs` are frequent, and each further cutoff ends a cluster.
     """
 
     kind: Literal["adaptive"] = "adaptive"
@@ -61,7 +60,7 @@ FULL = FullSoftmax()
 
 
 def output_kind(softmax: Softmax) -> Callable[..., Output]:
-    """Return the class of the output layer, with its settings."""
+    """Return a function that builds the output layer of a softmax, from its sizes."""
     match softmax:
         case SampledSoftmax(samples=samples):
             return partial(SampledOutput, samples=samples)
@@ -72,11 +71,10 @@ def output_kind(softmax: Softmax) -> Callable[..., Output]:
 
 
 def check_smoothing(softmax: Softmax, smoothing: float) -> None:
-    """Check the arguments.
+    """Check that label smoothing is used with the full softmax only.
 
     Raises:
-        ValueError: Label smoothing with a softmax in which most words have no
-            logit.
+        ValueError: It is used with another softmax, where most words have no logit.
     """
     if smoothing and not isinstance(softmax, FullSoftmax):
         raise ValueError(
@@ -85,7 +83,9 @@ def check_smoothing(softmax: Softmax, smoothing: float) -> None:
 
 
 class LanguageModel(SequenceDecoder[S]):
-    """p(text) as the product over its tokens of softmax(output(features)), each from the tokens before it.
+    """A model of each token of a text, given the tokens before it.
+
+        p(text) = prod_t p(y_t | y_1 ... y_{t-1}) = prod_t softmax(output(features_t))
 
     Texts follow one another: the token before a text's first token is the end token.
     """
@@ -104,19 +104,19 @@ class LanguageModel(SequenceDecoder[S]):
     def detach_state(self, state: S) -> S | None:
         """Return what carries over to the next part of a long text, without a gradient.
 
-        None, as by default, if every part is read by itself.
+        The default, None, reads every part by itself.
         """
         return None
 
     def start(self, memory: Memory) -> S:
-        """`begin` for as many texts as the memory has rows.
+        """Return the state before the first token, for each row of the memory.
 
-        Nothing else of the memory is read.
+        The memory's values are not read: a language model has no source.
         """
         return self.begin(len(memory.value))
 
     def zeros(self, *shape: int) -> Tensor:
-        """Zeros of this shape, with the model's dtype and device."""
+        """Return zeros of this shape, with the model's dtype and device."""
         weight = next(self.parameters())
         return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
 
@@ -125,10 +125,13 @@ class LanguageModel(SequenceDecoder[S]):
         tokens: Tokens,
         state: S,
     ) -> tuple[Logits, S]:
-        """Logits `(batch, position, vocabulary)` of the token after each token, and the new state.
+        """Predict the token after each token.
 
-        `output.loss(features, expected)` computes their loss from the features of `run`
-        without storing them.
+        Training does not call it: `output.loss(features, targets)` computes the loss
+        from the features of `run` without storing all logits.
+
+        Returns:
+            Logits `(batch, position, vocabulary)`, and the new state.
         """
         features, state = self.run(tokens, state)
         return self.output(features), state
@@ -155,7 +158,7 @@ def make_output(
 
 @dataclass(frozen=True)
 class RecurrentLanguageModelConfig:
-    """Sizes.
+    """The sizes and options of a `RecurrentLanguageModel`.
 
     `tied` shares the output layer's weight with the embedding (Inan 2017, 1611.01462;
     Press 2017, 1608.05859). `dropout` applies to the input of each layer and to the
@@ -180,7 +183,9 @@ class RecurrentState(State):
 
 
 class RecurrentLanguageModel(LanguageModel[RecurrentState]):
-    """h_t = f(E y_{t-1}, h_{t-1}); p(y_t) = softmax(W h_t).
+    """A language model with a recurrent network.
+
+        h_t = f(E y_{t-1}, h_{t-1}),  p(y_t) = softmax(W h_t)
 
     The state carries over from one part of a text to the next.
     """

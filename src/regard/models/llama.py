@@ -1,6 +1,7 @@
 """Llama: Touvron et al. 2023 (2302.13971).
 
-With other settings Mistral (2310.06825), Qwen 2 (2407.10671) and Qwen 3 (2505.09388).
+With other settings it is Mistral (2310.06825), Qwen 2 (2407.10671) or Qwen 3
+(2505.09388).
 """
 
 from dataclasses import dataclass
@@ -33,20 +34,25 @@ DEVIATION = 0.02
 class LlamaConfig:
     """Sizes of a model of the Llama family.
 
-    key_value_heads: heads of keys and values that the `heads` share (Ainslie 2023, 2305.13245); None for as many.
-    head_width: width of one head; None for `width / heads`.
-    hidden: width of the feed-forward networks; None for 8/3 of `width`, rounded up to a multiple
-        of 8.
-    context: the most tokens of a row.
-    attention_dropout: dropout of the weights.
-    epsilon: added to the mean square in norms.
-    base, scaling: of the rotary positions.
-    window: the most positions that each reads, its own included (Mistral); None for all before it. The cache of keys
-        and values forgets the others.
-    sinks: the first positions of a text that are read beside the window (Xiao 2023, 2309.17453).
-    biased: whether the maps to queries, keys and values have biases (Qwen 2).
-    normalized: whether queries and keys are normalised (Qwen 3).
-    tied: whether the output layer shares the weight of the embedding.
+    Attributes:
+        key_value_heads: Number of heads of keys and values, which the `heads` share
+            (Ainslie 2023, 2305.13245); None for as many as `heads`.
+        head_width: Width of one head; None for `width / heads`.
+        hidden: Width of the feed-forward networks; None for 8/3 of `width`, rounded up
+            to a multiple of 8.
+        context: Maximum number of tokens of a row.
+        attention_dropout: Dropout of the attention weights.
+        epsilon: Number added to the mean square in norms.
+        base: Base of the frequencies of the rotary positions.
+        scaling: Stretching of the rotary positions to longer texts.
+        window: Maximum number of positions that each position attends to, its own
+            included (Mistral); None for all before it. The cache of keys and values
+            drops the others.
+        sinks: Number of first positions of a text that are attended to beside the
+            window (Xiao 2023, 2309.17453).
+        biased: Whether the maps to queries, keys and values have biases (Qwen 2).
+        normalized: Whether queries and keys are normalized (Qwen 3).
+        tied: Whether the output layer shares the weight of the embedding.
     """
 
     name: Literal["llama"] = "llama"

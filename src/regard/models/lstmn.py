@@ -27,7 +27,7 @@ from regard.shapes import States, Tokens, Vectors
 
 @dataclass(frozen=True)
 class LSTMNConfig:
-    """Sizes.
+    """The sizes and options of `LSTMN`.
 
     The paper has one layer of width 300 and keeps the whole sentence; here the tape has
     at most `window` places, so that texts can be long. With `positions: bucketed` the

@@ -24,16 +24,15 @@ from regard.nn.decoders import (
     choose_initial_state,
     first_cells,
 )
-from regard.nn.encoders import RecurrentEncoder
 from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.output import Output
-from regard.nn.recurrent import Recurrent, SequenceReader, Stack
+from regard.nn.recurrent import Recurrent, RecurrentEncoder, SequenceReader, Stack
 from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
 class LuongConfig(Sides):
-    """Sizes.
+    """The sizes and options of `Luong`.
 
     The paper has embedding and width 1000, 4 layers and a one-directional encoder.
 

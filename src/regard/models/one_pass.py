@@ -22,16 +22,15 @@ from regard.nn.decoders import (
     choose_initial_state,
     first_cells,
 )
-from regard.nn.encoders import RecurrentEncoder
 from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.output import Output
-from regard.nn.recurrent import Recurrent, SequenceReader
+from regard.nn.recurrent import Recurrent, RecurrentEncoder, SequenceReader
 from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
 class OnePassConfig(Sides):
-    """Sizes.
+    """The sizes and options of `OnePass`.
 
     The output layer shares the target embedding's weight. With `shared` both languages
     share one embedding and need one vocabulary. `longest` is the most source tokens of

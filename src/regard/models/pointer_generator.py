@@ -8,10 +8,15 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.history import make_attend
 from regard.attention.memory import Memory
 from regard.attention.scores import Additive
-from regard.models.attention import HISTORIES, AlignChoice, HistoryName, build_align
+from regard.models.attention import (
+    HISTORIES,
+    AlignChoice,
+    HistoryName,
+    build_align,
+    make_attend,
+)
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
     Decoder,
@@ -23,16 +28,16 @@ from regard.nn.decoders import (
     choose_initial_state,
     first_cells,
 )
-from regard.nn.encoders import MatchingEncoder, RecurrentEncoder
+from regard.nn.encoders import MatchingEncoder
 from regard.nn.layers import Dropout, OpenEmbedding
 from regard.nn.output import CopyFeatures, CopyOutput, Output
-from regard.nn.recurrent import SequenceReader, Stack
+from regard.nn.recurrent import RecurrentEncoder, SequenceReader, Stack
 from regard.shapes import Step
 
 
 @dataclass(frozen=True)
 class PointerConfig(Sides):
-    """Sizes.
+    """The sizes and options of `PointerGenerator`.
 
     The paper has embedding 128, width 256, attention 512; both sides share one
     vocabulary.

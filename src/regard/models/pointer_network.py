@@ -44,7 +44,7 @@ POINTING = "softmax", "sparsemax", "entmax"
 
 @dataclass(frozen=True)
 class PointerNetworkConfig:
-    """Sizes.
+    """The sizes and options of a pointer network.
 
     The paper has one layer of width 256 or 512. `bidirectional` reads the elements in
     both directions, unlike the paper. `align` can be `softmax`, `sparsemax` or `entmax`

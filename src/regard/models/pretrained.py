@@ -73,12 +73,13 @@ POOLER = "pooler."
 class PretrainedConfig:
     """A published model.
 
-    path: A folder, or a model's name on the hub, OWNER/NAME. It is read when training
-        starts.
-    revision: Branch, tag or commit on the hub.
-    context: Most tokens in a row; by default as many as the model has positions.
-    architecture: The published class; filled in when training starts.
-    settings: The published configuration; filled in when training starts.
+    Attributes:
+        path: A folder, or a model's name on the hub, OWNER/NAME. It is read when
+            training starts.
+        revision: Branch, tag or commit on the hub.
+        context: Most tokens in a row; by default as many as the model has positions.
+        architecture: The published class; filled in when training starts.
+        settings: The published configuration; filled in when training starts.
     """
 
     name: Literal["pretrained"] = "pretrained"
@@ -175,8 +176,9 @@ class PretrainedConfig:
 class PretrainedVisionConfig(PretrainedConfig):
     """A published model of images.
 
-    image: Side of an image in pixels; filled in when training starts.
-    patch: Side of a patch in pixels; filled in when training starts.
+    Attributes:
+        image: Side of an image in pixels; filled in when training starts.
+        patch: Side of a patch in pixels; filled in when training starts.
     """
 
     image: Size = 224
@@ -240,7 +242,6 @@ def run_reporting(
     """Run a network, and report its attention if somebody records it.
 
     Args:
-        network: The network.
         inputs: Its inputs.
         places: Where to report the maps of each output.
 

@@ -17,8 +17,8 @@ import torch
 
 from regard.errors import InputError
 from regard.extras import how_to_install
-from regard.storage import tensors
 from regard.storage.published_folder import CONFIG, INDEX, WEIGHTS, PublishedFolder
+from regard.storage.verified_files import outline
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import SpecialTokens
 from regard.text.pipeline import Pipeline
@@ -196,7 +196,7 @@ def check_weights(
             names |= {name for name in locations.values() if isinstance(name, str)}
     count = numbers = 0
     for name in sorted(filter(folder.has, names)):
-        for key, tensor in tensors.outline(folder.file(name)).items():
+        for key, tensor in outline(folder.file(name)).items():
             if tensor.dtype in QUANTIZED and key.endswith(MATRICES):
                 raise InputError(
                     f"{folder.path / name}: the weights are quantized ({key} is of "

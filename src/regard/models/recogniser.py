@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.attention.history import make_attend
 from regard.attention.scores import Additive
 from regard.models.attention import (
     HISTORIES,
     AlignChoice,
     HistoryName,
     build_align,
+    make_attend,
 )
 from regard.models.bahdanau import BahdanauDecoder, MaxoutReadout
 from regard.models.sizes import Share, Size
@@ -29,7 +29,7 @@ from regard.nn.recurrent import BidirectionalReader, SequenceReader, Stack
 
 @dataclass(frozen=True, kw_only=True)
 class ChorowskiConfig:
-    """Sizes.
+    """The sizes and options of `Chorowski`.
 
     The encoder halves time once a stage by convolutions, whose widths are `stages`, and
     ends with `layers` bidirectional GRUs of `reader` units a direction. `history:

@@ -36,7 +36,7 @@ ReadingName = Literal["none", "last", "word-by-word"]
 
 @dataclass(frozen=True)
 class RocktaschelConfig:
-    """Sizes.
+    """The sizes and options of `Rocktaschel`.
 
     `reading` is the attention over the premise: none (conditional encoding only), once
     with the hypothesis's last output, or with each of its words. `both_ways` also
@@ -143,7 +143,7 @@ class Rocktaschel(Classifier):
         hypothesis: Hypothesis,
         hypothesis_lengths: Lengths,
     ) -> ClassLogits:
-        """Logits `(batch, class)` of tokens without a delimiter.
+        """Return logits `(batch, class)` of tokens without a delimiter.
 
         With `both_ways` both representations are concatenated (section 2.4); they are
         computed in one batch, in which the rows of the second direction follow those of
@@ -190,7 +190,7 @@ class Rocktaschel(Classifier):
     ) -> tuple[States, Vectors]:
         """Return the premise's outputs Y and the last cell state.
 
-        Zeros for a premise of length 0.
+        Both are zeros for a premise of length 0.
         """
         width = self.premise.width
         zeros = self.joined.weight.new_zeros(len(premise), *self.premise.state_shape)

@@ -31,7 +31,7 @@ from regard.shapes import Features, Float, Vectors
 
 @dataclass(frozen=True, kw_only=True)
 class ShowAttendAndTellConfig(ImageEncoderConfig):
-    """Sizes.
+    """The sizes and options of `ShowAttendAndTell`.
 
     `align: softmax` is the paper's soft attention, which goes with
     `attention_losses.doubly_stochastic` (equation 14). `align: hard` is its stochastic

@@ -159,14 +159,14 @@ Plan = Sequence[tuple[int, int] | None]
 CLASSIFYING: Plan = ((64, 32), None, (256, 128), None, (512, 256))
 """The paper's network for few-shot classification."""
 ACTING: Plan = (None, None, (32, 32))
-"""The paper's network for bandits and tabular decision processes."""
+"""The paper's network for bandits."""
 
 
 class Snail(nn.Sequential):
     """Blocks over a sequence of at most `positions` vectors.
 
-    `(batch, position, input_width)` -> `(batch, position, width)`. No output depends on
-    later positions.
+    They map `(batch, position, input_width)` to `(batch, position, width)`. No output
+    depends on later positions.
     """
 
     def __init__(self, plan: Plan, input_width: int, positions: int, filters: int):
@@ -301,7 +301,9 @@ class FewShotSnail(nn.Module):
         images: ImageSets,
         labels: Labels,
     ) -> QueryLogits:
-        """Logits `(batch, query, way)` of the query images, which follow the support images in `images`.
+        """Return logits `(batch, query, way)` of the query images.
+
+        They follow the support images in `images`.
 
         `labels (batch, support)` are those of the support set.
         """
@@ -320,7 +322,7 @@ class FewShotSnail(nn.Module):
         codes: Codes,
         labels: Labels,
     ) -> QueryLogits:
-        """Logits as in `forward`, from the codes of all images.
+        """Return logits as in `forward`, from the codes of all images.
 
         In recorded maps each query is a row of the batch.
         """

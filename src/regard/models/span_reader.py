@@ -42,7 +42,7 @@ SPELLING = 50
 
 @dataclass(frozen=True)
 class SpanReaderConfig:
-    """Sizes.
+    """The sizes and options of `SpanReader`.
 
     `width` is that of one direction of an LSTM, `layers` the number of LSTMs of each
     side. A question with a window of its context has at most `context` tokens. A word

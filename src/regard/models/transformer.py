@@ -31,7 +31,7 @@ from regard.nn.transformer import DecoderLayer, TransformerDecoder, TransformerE
 
 @dataclass(frozen=True)
 class TransformerConfig(Sides):
-    """Sizes.
+    """The sizes and options of `Transformer`.
 
     The paper's base model has 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1
     and `norm: after`.

@@ -99,8 +99,13 @@ class TapeHeads(nn.Module):
     ]:
         """Move the heads for one step of the controller.
 
-        From the controller's output, the tape and the last weights follow the heads'
-        contexts, concatenated, the new tape, and the weights, reading heads first.
+        Args:
+            controls: The controller's output.
+            weights: The heads' weights of the last step, if any.
+
+        Returns:
+            The heads' contexts, concatenated; the new tape; and the heads' weights,
+            reading heads first.
         """
         queries, erase, add = self.instructions(controls).split(self.widths, -1)
         heads = self.reads + self.writes
@@ -205,7 +210,7 @@ class TuringMachine(nn.Module):
         *,
         rows: int | None = None,
     ) -> States:
-        """Logits `(batch, position, output_width)` after each input, from the initial state.
+        """Return logits `(batch, position, output_width)` after each input, from the initial state.
 
         Inputs past `lengths (batch,)` have no influence on earlier outputs, NaN
         included. `rows` is the length of the tape, by default the configuration's.

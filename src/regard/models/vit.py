@@ -30,7 +30,7 @@ DEVIATION = 0.02
 
 @dataclass(frozen=True)
 class VitConfig:
-    """Sizes.
+    """The sizes and options of `Vit`.
 
     Images of `image` x `image` pixels are cut into patches of `patch` x `patch` pixels, which a linear map or
     convolutions (`stem`) turn into vectors. The class is predicted from the
@@ -211,7 +211,7 @@ class Vit(nn.Module):
             nn.init.zeros_(parameter)
 
     def forward(self, pixels: Pixels) -> ClassLogits:
-        """Logits `(batch, class)`."""
+        """Return logits `(batch, class)`."""
         states = self.encoder(pixels)
         pooled = states.mean(1) if self.config.pooling == "mean" else states[:, 0]
         return self.output(pooled)
@@ -230,7 +230,7 @@ class VitTrunk:
     sizes: VitConfig | None = None
 
     def check_sizes(self) -> VitConfig:
-        """Return the sizes.
+        """Return the sizes, which must be known.
 
         Raises:
             ValueError: They are not known yet.

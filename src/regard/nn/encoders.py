@@ -17,34 +17,6 @@ from regard.nn.recurrent import BidirectionalReader, SequenceReader
 from regard.shapes import Float, Images, Lengths, States, Tokens
 
 
-class RecurrentEncoder(Encoder):
-    """Embeddings through a recurrent reader.
-
-    The summary is the reader's final state (see `regard.nn.recurrent`).
-    """
-
-    def __init__(
-        self,
-        embedding: Embedding,
-        reader: BidirectionalReader,
-        dropout: float = 0.0,
-    ):
-        super().__init__()
-        self.embedding = embedding
-        self.reader = reader
-        self.dropout = Dropout(dropout)
-        self.memory_width = self.summary_width = reader.output_width
-
-    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
-        states, final = self.reader(self.embedding(tokens), lengths)
-        return Memory.of(
-            self.dropout(states),
-            lengths,
-            final,
-            tokens,
-        )
-
-
 class MatchingEncoder(Encoder):
     """A bidirectional LSTM over embeddings beside similar words of the same text.
 

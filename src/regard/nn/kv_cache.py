@@ -32,15 +32,17 @@ class KVCache:
     grew from one share its tensors; if another one has written there, this one moves to
     tensors of its own.
 
-    key: `(batch, [head,] room, width)`, of which the first `length` positions are
-        stored.
-    value: `(batch, [head,] room, value_width)`, likewise.
-    length: Number of positions stored.
-    written: A list of one number, that of the positions written into the tensors by any
-        cache that shares them.
-    alignment: The alignment's state, if any.
-    forgotten, sinks: Of a sliding window, the positions behind the first `sinks` that
-        are no longer stored; position ids stay absolute.
+    Attributes:
+        key: `(batch, [head,] room, width)`, of which the first `length` positions are
+            stored.
+        value: `(batch, [head,] room, value_width)`, likewise.
+        length: Number of positions stored.
+        written: A list of one number: how many positions the caches that share the
+            tensors have written into them.
+        alignment: The alignment's state, if any.
+        forgotten: Number of positions behind the sinks that a sliding window has
+            dropped; position ids stay absolute.
+        sinks: Number of first positions that a sliding window keeps.
     """
 
     key: Tensor

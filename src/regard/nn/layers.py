@@ -76,7 +76,7 @@ class PreNorm(Residual):
 class FeedForward(nn.Sequential):
     """W_2 relu(W_1 x + b_1) + b_2 at every position (Vaswani 2017, equation 2).
 
-    `(..., width)` -> `(..., width)`.
+    It maps `(..., width)` to `(..., width)`.
     """
 
     def __init__(self, width: int, hidden: int, activation: nn.Module | None = None):
@@ -147,7 +147,7 @@ class EncoderLayer(nn.Module):
     ) -> Float[Tensor, "*tokens width"]:
         """Return the layer's output for states `(batch, position, width)`.
 
-        With a `packing` (and a mask), packed states `(token, width)`.
+        With a `packing` (and a mask), states are packed, `(token, width)`.
         """
         first, second = cast("Sequence[Residual]", self.residuals)
         inputs = first.input(states)
@@ -188,17 +188,17 @@ def run_layers(
 
 
 class Pooling(nn.Module, ABC):
-    """Reduce padded sequences of states to one vector each.
+    """A reduction of padded sequences of states to one vector each.
 
-    Zeros for a sequence of length 0.
+    A sequence of length 0 has zeros.
     """
 
     @abstractmethod
     def forward(self, states: States, lengths: Lengths) -> Vectors:
-        """Process states `(batch, position, width)` of `lengths (batch,)`.
+        """Reduce states `(batch, position, width)` to vectors `(batch, width)`.
 
-        Returns:
-            `(batch, width)`.
+        Args:
+            lengths: The length of each sequence, `(batch,)`.
         """
 
 
@@ -383,7 +383,7 @@ class Learned(Positions):
         """Add the vectors.
 
         Raises:
-            ValueError: Beyond the last position.
+            ValueError: A position is beyond the last learned one.
         """
         end = first + states.shape[1]
         if end > len(self.table):
@@ -395,11 +395,11 @@ class Learned(Positions):
 
 
 class Highway(nn.Module):
-    """g * relu(W_t x + b_t) + (1 - g) * x with g = sigmoid(W_g x + b_g).
+    """A highway layer, `(*batch, width)` -> `(*batch, width)`.
 
-    `(*batch, width)` -> `(*batch, width)`. See Srivastava 2015, 1505.00387.
+        y = g * relu(W_t x + b_t) + (1 - g) * x  with  g = sigmoid(W_g x + b_g)
 
-    The initial bias of -2 lets most of x pass.
+    See Srivastava 2015, 1505.00387. The initial bias b_g of -2 lets most of x pass.
     """
 
     def __init__(self, width: int):

@@ -34,7 +34,7 @@ from regard.text.kinds import IGNORED
 class OutputLayer(ABC):
     """The last module of a decoder.
 
-    From features to logits of `out_features` tokens, and the loss of targets.
+    It maps features to logits of `out_features` tokens, and computes the loss of targets.
     """
 
     out_features: int
@@ -262,7 +262,7 @@ class SampledOutput(Output):
         targets: Tokens,
         smoothing: float = 0.0,
     ) -> tuple[Scalar, TokenLosses]:
-        """As `Output.loss`.
+        """Compute the loss as `Output.loss` does.
 
         Raises:
             ValueError: Smoothing in training, since most words have no logit.
@@ -319,7 +319,7 @@ class AdaptiveOutput(Output):
         targets: Tokens,
         smoothing: float = 0.0,
     ) -> tuple[Scalar, TokenLosses]:
-        """As `Output.loss`.
+        """Compute the loss as `Output.loss` does.
 
         Raises:
             ValueError: Smoothing, since words of other clusters have no logit.

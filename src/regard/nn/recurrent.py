@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.nn.layers import Dropout
+from regard.attention.memory import Memory
+from regard.nn.decoders import Encoder
+from regard.nn.layers import Dropout, Embedding
 from regard.shapes import (
     Bool,
     Float,
@@ -75,9 +77,10 @@ class TorchCell(Cell):
 class GRUResetBefore(Cell):
     """The gated recurrent unit of Cho 2014 and Bahdanau 2015.
 
-    Which resets before the product. See appendix A.1.1 of the paper.
+    It resets the state before the product, unlike PyTorch's unit. See appendix A.1.1 of
+    the paper.
 
-    s~ = tanh(W x + U (r * s)),  s' = (1 - z) * s + z * s~
+        s~ = tanh(W x + U (r * s)),  s' = (1 - z) * s + z * s~
     """
 
     def __init__(self, input_width: int, width: int):
@@ -322,7 +325,9 @@ class BidirectionalReader(nn.Module):
         inputs: Inputs,
         lengths: Lengths,
     ) -> tuple[States, Float[Tensor, "batch final_width"]]:
-        """States `(batch, position, output_width)`, zero past the end, and the final states.
+        """Return states `(batch, position, output_width)` and the final states.
+
+        States past the end of a sequence are zero.
 
         The final states are the forward direction's after the last token and the
         backward direction's after the first; zero for an empty sequence.
@@ -375,7 +380,11 @@ def reverse_index(
     lengths: Lengths,
     positions: int,
 ) -> tuple[Bool[Tensor, "batch position"], Tokens]:
-    """Which positions lie within each sequence, and the index that reverses each sequence within its length."""
+    """Return an index that reverses each sequence within its length.
+
+    Returns:
+        Whether each position lies within its sequence, and the index.
+    """
     count = torch.arange(positions, device=lengths.device)
     inside = count < lengths[:, None]
     return inside, torch.where(inside, lengths[:, None] - 1 - count, count)
@@ -385,9 +394,14 @@ def gather_positions(
     states: States,
     positions: Int[Tensor, "batch count"],
 ) -> Float[Tensor, "batch count width"]:
-    """Return the states at `positions (batch, count)` of `(batch, position, width)`.
+    """Select states by position.
 
-    `(batch, count, width)`.
+    Args:
+        states: `(batch, position, width)`.
+        positions: `(batch, count)`.
+
+    Returns:
+        `(batch, count, width)`.
     """
     return states.take_along_dim(positions[..., None], 1)
 
@@ -441,3 +455,31 @@ class CellReader(BidirectionalReader):
 
     def __init__(self, forwards: Cell, backwards: Cell):
         super().__init__([Looped(forwards)], [Looped(backwards)], forwards.width)
+
+
+class RecurrentEncoder(Encoder):
+    """Embeddings through a recurrent reader.
+
+    The summary is the reader's final state (see `BidirectionalReader`).
+    """
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        reader: BidirectionalReader,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding = embedding
+        self.reader = reader
+        self.dropout = Dropout(dropout)
+        self.memory_width = self.summary_width = reader.output_width
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
+        states, final = self.reader(self.embedding(tokens), lengths)
+        return Memory.of(
+            self.dropout(states),
+            lengths,
+            final,
+            tokens,
+        )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import math
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +52,7 @@ DARK_LUMA = 90
 """The mean luma below which a photograph is dark, of 255; Fashion-MNIST has 73, a
 photograph by day about 115."""
 MAX_DOTS = 7000
-TITLE_TYPE, SMALL_TYPE = 11.0, 8.0
+TITLE_TYPE, SMALL_TYPE = 9.0, 8.0
 """Type sizes in points."""
 SETTINGS: Any = {
     "font.family": ["DejaVu Sans"],
@@ -95,11 +93,11 @@ SMALL_WEIGHTS = 0.3
 
 
 @contextmanager
-def plotting() -> Iterator[None]:
-    """Use matplotlib with this library's settings, whatever the user's are.
+def plotting(*texts: str) -> Iterator[None]:
+    """Use matplotlib with this library's settings, and fonts for the texts.
 
     Raises:
-        InputError: matplotlib is not installed.
+        InputError: matplotlib is not installed, or no installed font has a character.
     """
     try:
         import matplotlib
@@ -111,6 +109,9 @@ def plotting() -> Iterator[None]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
+        if texts:
+            visible = [shorten(text, LINE_LETTERS) for text in texts]
+            matplotlib.rcParams["font.family"] = choose_fonts(visible)
         yield
 
 
@@ -238,15 +239,14 @@ def choose_scale_end(weights: np.ndarray) -> float:
     """Choose the end of a matrix's scale.
 
     It is 1, so that pictures compare. Where all weights are small and would hardly be
-    visible, it is the greatest weight, rounded up, or of nearly uniform rows
-    `UNIFORM_MULTIPLE` times a uniform weight.
+    visible, it is the greatest weight, rounded up, but no less than `UNIFORM_MULTIPLE`
+    times a uniform weight.
     """
-    if not 0 < weights.max(initial=0.0) < SMALL_WEIGHTS:
+    greatest = weights.max(initial=0.0)
+    if not 0 < greatest < SMALL_WEIGHTS:
         return 1.0
-    rows = weights.reshape(-1, weights.shape[-1])
-    if has_uniform_rows(rows):
-        return round_scale_end(rows[rows.any(-1)].mean(0))
-    return round_up(weights)
+    least = UNIFORM_MULTIPLE / weights.shape[-1]
+    return round_up(np.array(min(1.0, max(greatest, least))))
 
 
 def round_up(weights: np.ndarray) -> float:
@@ -258,203 +258,87 @@ def round_up(weights: np.ndarray) -> float:
     return float(f"{math.ceil(round(greatest / unit, 9)) * unit:.1g}")
 
 
-MARGIN, LINE, DETAIL, BAR = 0.15, 0.21, 0.16, 0.13
-"""The margin, the heights of a line of a title and of a detail, and the thickness of a
-color bar, in inches."""
+MARGIN, LINE = 0.15, 0.17
+"""The margin, and the height of a line of a title, in inches."""
 MIN_TITLE_WIDTH = 4.6
 """The minimum width of a figure with a title, in inches."""
 TITLE_LETTERS, LINE_LETTERS = 240, 2_000
 """The maximum of letters of a title, and of any line."""
-MAX_LETTERS = 60
-"""The maximum of letters drawn of a word."""
-Box = tuple[float, float, float, float]
-"""Left, top, width and height, in inches."""
+LETTER = 0.65 / 72
+"""The width of most letters as a share of their size, for inches and points."""
 
 
-@dataclass(frozen=True)
-class Word:
-    """A label with its fonts and its width in inches."""
+def measure(labels: Sequence[str], size: float) -> list[float]:
+    """Return the widths of labels at a type size in points, in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontProperties
 
-    label: str
-    fonts: list[str]
-    width: float
+    renderer = FigureCanvasAgg(Figure(dpi=72)).get_renderer()
+    fonts = FontProperties(size=size)
+    return [
+        renderer.get_text_width_height_descent(label, fonts, ismath=False)[0] / 72
+        for label in labels
+    ]
 
 
-def widest(words: Sequence[Word], default: float = 0.0) -> float:
-    """Return the width of the widest word, in inches."""
-    return max((word.width for word in words), default=default)
+def grid_figure(
+    title: str,
+    rows: int,
+    columns: int,
+    size: tuple[float, float],
+    *notes: str,
+    **options: Any,
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure with a title and a grid of axes, laid out by matplotlib.
 
-
-class Canvas:
-    """A figure that grows downwards.
-
-    Places are inches from its upper left corner; `finish` sets its size.
+    Args:
+        title: The title; further lines are details.
+        rows: The number of rows.
+        columns: The number of columns.
+        size: Width and height in inches.
+        notes: Lines below the title.
+        options: Options of matplotlib's `subplots`.
     """
+    from matplotlib.figure import Figure
 
-    def __init__(self) -> None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.transforms import Affine2D
+    lines = [shorten(line, TITLE_LETTERS) for line in (*title.split("\n"), *notes)]
+    lines = list(filter(None, lines))
+    width = max(size[0], MIN_TITLE_WIDTH)
+    height = size[1]
+    for line in lines:  # which are wrapped
+        height += LINE * math.ceil(len(line) * TITLE_TYPE * LETTER / width)
+    figure = Figure((width, height), facecolor=PAPER, dpi=100, layout="constrained")
+    if lines:
+        style: Any = {"x": 0.01, "ha": "left", "size": TITLE_TYPE, "wrap": True}
+        figure.suptitle("\n".join(lines), **style)
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
-        self.figure = Figure(facecolor=PAPER, dpi=100)
-        self._renderer: Any = FigureCanvasAgg(self.figure).get_renderer()
-        self._downwards = Affine2D().scale(1, -1)
-        self.inches = self._downwards + self.figure.dpi_scale_trans
-        self._boxes: list[tuple[Axes, Box]] = []
-        self.width = 0.0
 
-    def measure(
-        self, labels: Sequence[str], size: float, longest: int = MAX_LETTERS
-    ) -> list[Word]:
-        """Return labels with their fonts and widths at a type size in points.
+def add_color_bar(
+    figure: Figure, end: float, weights: np.ndarray, **options: Any
+) -> None:
+    """Add a color bar from 0, or -`end` for signed weights, to `end`.
 
-        Raises:
-            InputError: No installed font has a character.
-        """
-        from matplotlib.font_manager import FontProperties
+    It ends in a point if weights are larger. The options are those of matplotlib.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
 
-        texts = [shorten(label, longest=longest) for label in labels]
-        words = []
-        for label, fonts in zip(texts, choose_fonts(texts), strict=True):
-            width, _, _ = self._renderer.get_text_width_height_descent(
-                label, FontProperties(family=fonts, size=size), ismath=False
-            )
-            words.append(Word(label, fonts, width / self.figure.dpi))
-        return words
+    signed = bool((weights < 0).any())
+    ticks = [-end, 0.0, end] if signed else [0.0, end / 2, end]
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(ticks[0], end), color_map(signed=signed)),
+        extend="max" if (weights > end + 1e-6).any() else "neither",
+        **options,
+    )
+    bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
+    bar.outline.set(edgecolor=GRID, linewidth=0.6)  # pyright: ignore[reportCallIssue]
 
-    def wrap(self, label: str, width: float, size: float = SMALL_TYPE) -> list[Word]:
-        """Break a text into lines of at most `width` inches.
 
-        Lines end at spaces, or within a word that is longer than a line.
-        """
-
-        def fits(line: str) -> bool:
-            (word,) = self.measure([line.rstrip()], size, LINE_LETTERS)
-            return word.width <= width
-
-        lines = [""]
-        for piece in re.findall(r"\S+\s*|\s+", label):
-            for part in [piece] if fits(piece) else piece:
-                if lines[-1] and not fits(lines[-1] + part):
-                    lines.append("")
-                lines[-1] += part
-        return self.measure([line.rstrip() for line in lines], size, LINE_LETTERS)
-
-    def add_title(self, title: str, width: float, *notes: str) -> float:
-        """Draw a title above content of a width, and return where the content begins.
-
-        Its first line is the text; further lines and the `notes` are details. The figure
-        has the width of the content with margins, or the minimum of a title.
-
-        Raises:
-            InputError: No installed font has a character.
-        """
-        self.width = max(width + 2 * MARGIN, MIN_TITLE_WIDTH if title else 0.0)
-        width = self.width - 2 * MARGIN
-        head, *details = title.split("\n")
-        y = MARGIN
-        if head:
-            for line in self.wrap(shorten(head, TITLE_LETTERS), width, TITLE_TYPE):
-                self.text(
-                    line,
-                    MARGIN,
-                    y + LINE / 2,
-                    size=TITLE_TYPE,
-                    color=INK,
-                )
-                y += LINE
-        for detail in filter(None, (*details, *notes)):
-            y = self.add_lines(detail, MARGIN, y, width)
-        return y if y == MARGIN else y + 0.08
-
-    def add_lines(self, text: str, x: float, y: float, width: float) -> float:
-        """Draw small lines of a width below each other, and return where they end."""
-        for line in self.wrap(text, width):
-            self.text(line, x, y + DETAIL / 2)
-            y += DETAIL
-        return y
-
-    def text(self, word: Word | str, x: float, y: float, **style: Any) -> None:
-        """Draw text, by default small and muted, centered vertically at `y`."""
-        if isinstance(word, Word):
-            style["family"] = word.fonts
-            word = word.label
-        defaults = {"size": SMALL_TYPE, "color": MUTED, "va": "center_baseline"}
-        style = defaults | style
-        self.figure.text(
-            x,
-            y,
-            word,
-            **style,
-            transform=self.inches,
-        )
-
-    def add_box(self, box: Box, **style: Any) -> None:
-        """Draw a rectangle."""
-        from matplotlib.patches import Rectangle
-
-        patch = Rectangle(box[:2], *box[2:], transform=self.inches, **style)
-        self.figure.add_artist(patch)
-
-    def add_shaded(
-        self, word: Word | str, box: Box, weight: float, size: float
-    ) -> None:
-        """Draw a word centered in a box with the color of a weight."""
-        self.add_box(box, facecolor=hex_color(weight))
-        x, top, width, height = box
-        self.text(
-            word,
-            x + width / 2,
-            top + height / 2,
-            size=size,
-            color=PAPER if abs(weight) > DARK else INK,
-            ha="center",
-        )
-
-    def add_axes(self, box: Box) -> Axes:
-        """Add axes in a box."""
-        axes = self.figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        self._boxes.append((axes, box))
-        return axes
-
-    def add_image(self, box: Box, pixels: np.ndarray) -> Axes:
-        """Add an image in a frame."""
-        axes = self.add_axes(box)
-        if pixels.shape[2] == 1:
-            pixels = np.repeat(pixels, 3, 2)
-        axes.imshow(pixels, interpolation="nearest")
-        axes.set(xticks=[], yticks=[])
-        return axes
-
-    def add_color_bar(self, box: Box, end: float, weights: np.ndarray) -> None:
-        """Add a color bar from 0, or -`end` for signed weights, to `end`.
-
-        It ends in a point if weights are larger.
-        """
-        from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import Normalize
-
-        _, _, width, height = box
-        signed = bool((weights < 0).any())
-        ticks = [-end, 0.0, end] if signed else [0.0, end / 2, end]
-        bar = self.figure.colorbar(
-            ScalarMappable(Normalize(ticks[0], end), color_map(signed=signed)),
-            cax=self.add_axes(box),
-            extend="max" if (weights > end + 1e-6).any() else "neither",
-            orientation="horizontal" if width > height else "vertical",
-        )
-        bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
-        bar.outline.set(edgecolor=GRID, linewidth=0.6)  # pyright: ignore[reportCallIssue]
-
-    def finish(self, bottom: float) -> Figure:
-        """Set the size of the figure, whose content ends at `bottom`, and return it."""
-        width = self.width
-        height = bottom + MARGIN
-        self.figure.set_size_inches(width, height)
-        self._downwards.translate(0, height)
-        for axes, (edge, top, across, tall) in self._boxes:
-            bottom = height - top - tall
-            axes.set_position(
-                (edge / width, bottom / height, across / width, tall / height)
-            )
-        return self.figure
+def show_image(axes: Axes, pixels: np.ndarray) -> None:
+    """Show an image in a frame."""
+    if pixels.shape[2] == 1:
+        pixels = np.repeat(pixels, 3, 2)
+    axes.imshow(pixels, interpolation="nearest", aspect="equal")
+    axes.set(xticks=[], yticks=[])

@@ -17,7 +17,6 @@ from regard.pictures.canvas import (
     TITLE_TYPE,
     color_map,
     plotting,
-    render,
 )
 
 if TYPE_CHECKING:
@@ -101,29 +100,21 @@ class Grid:
     vmax: float = 100.0
 
     def plot(self, axes: Axes) -> None:
-        """Draw the cells with their numbers. Columns count from 0."""
+        """Draw the cells with their numbers; a cell without one has a dash.
+
+        Columns count from 0.
+        """
         count = max(map(len, self.rows.values()))
-        cells = []
-        for row, values in enumerate(self.rows.values()):
-            cells.append([*values, *[math.nan] * (count - len(values))])
-            for column, value in enumerate(values):
-                axes.text(
-                    column + 0.5,
-                    row + 0.5,
-                    "–" if math.isnan(value) else f"{value:.3g}",
-                    size=8,
-                    color=PAPER if value > DARK * self.vmax else INK,
-                    ha="center",
-                    va="center",
-                )
-        axes.pcolormesh(
-            cells,
-            edgecolors=PAPER,
-            linewidth=2,
-            cmap=color_map(),
-            vmin=0.0,
-            vmax=self.vmax,
-        )
+        cells = np.full((len(self.rows), count), math.nan)
+        for cell_row, values in zip(cells, self.rows.values(), strict=True):
+            cell_row[: len(values)] = values
+        style = {"size": 8, "ha": "center", "va": "center"}
+        for (row, column), value in np.ndenumerate(cells):
+            text = "–" if math.isnan(value) else f"{value:.3g}"
+            color = PAPER if value > DARK * self.vmax else INK
+            axes.text(column + 0.5, row + 0.5, text, color=color, **style)
+        scale = {"cmap": color_map(), "vmin": 0.0, "vmax": self.vmax}
+        axes.pcolormesh(cells, edgecolors=PAPER, linewidth=2, **scale)
         axes.set_xticks(np.arange(count) + 0.5, map(str, range(count)))
         axes.set_yticks(np.arange(len(cells)) + 0.5, self.rows)
         axes.invert_yaxis()
@@ -166,12 +157,3 @@ def _write_numbers(axis: Axis) -> None:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
-
-
-def png(parts: Sequence[Part]) -> bytes:
-    """Return the content of a .png file; equal charts give equal bytes.
-
-    Raises:
-        InputError: As `charts`.
-    """
-    return render(charts(parts))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,21 +12,20 @@ from jaxtyping import Float
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, Matrix
 from regard.pictures.canvas import (
-    BAR,
     GRID,
     INK,
+    LETTER,
     MARGIN,
-    SMALL_TYPE,
-    Canvas,
+    add_color_bar,
     cell_side,
     color_map,
+    grid_figure,
     has_uniform_rows,
     label_type,
     plotting,
     round_up,
-    widest,
 )
-from regard.pictures.text import explain_signs, stack_letters
+from regard.pictures.text import explain_signs, shorten, stack_letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,112 +37,61 @@ VECTOR_CELLS = 4096
 """The maximum of cells that are drawn as vectors."""
 LABEL_LETTERS = 40
 """The maximum of letters of a label."""
-LABEL_GAP, AXIS_ROOM = 0.06, 0.16
-"""The gap between labels and cells, and the room for the name of an axis, in inches."""
-NO_GROUPS: Mapping[int, str] = MappingProxyType({})
 NO_KEY = "nearly even: no query prefers a key"
 SIDES = "source", "target"
 """The roles of the columns and the rows."""
 
 
-class Matrices:
-    """Matrices with cells of one size and the same labels, in inches.
+def draw_matrix(axes: Axes, weights: Matrix, end: float, line: float = 0.0) -> None:
+    """Draw a matrix of square cells, from white at 0 to dark at `end`.
 
-    If a label is longer than a cell, labels of columns are rotated, except those that
-    can be stacked.
+    Args:
+        axes: Where to draw it.
+        end: The end of the scale.
+        line: The width of the lines between cells, in points.
     """
+    rows, columns = (max(size, 1) for size in weights.shape)
+    scale: Any = {"cmap": color_map(), "vmin": 0.0, "vmax": end}
+    if weights.size and line:
+        scale |= {"edgecolors": GRID, "linewidth": line}
+        axes.pcolormesh(weights, rasterized=weights.size > VECTOR_CELLS, **scale)
+    elif weights.size:
+        axes.imshow(weights, extent=(0, columns, rows, 0), **scale)
+    axes.set(xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[], aspect="equal")
+    axes.set_anchor("NW")
 
-    def __init__(
-        self,
-        canvas: Canvas,
-        sides: tuple[Sequence[str], Sequence[str]],
-        cell: float,
-        size: float,
-    ):
-        self.canvas, self.cell, self.size = canvas, cell, size
-        self.source = canvas.measure(sides[0], size, LABEL_LETTERS)
-        self.target = canvas.measure(sides[1], size, LABEL_LETTERS)
-        self.upright: list[str | None] = []
-        heights = []
-        is_narrow = widest(self.source) > 0.92 * cell
-        for word in self.source:
-            upright = stack_letters(word.label) if is_narrow else word.label
-            self.upright.append(upright)
-            if upright is None:
-                heights.append(word.width)
-            else:
-                heights.append(1.25 * size / 72 * (1 + upright.count("\n")))
-        self.height = max(heights, default=-2 * LABEL_GAP) + 2 * LABEL_GAP
-        self.width = widest(self.target, -LABEL_GAP) + LABEL_GAP
 
-    def add(
-        self,
-        place: tuple[float, float],
-        weights: Matrix,
-        end: float,
-        line: float = 0.0,
-    ) -> Axes:
-        """Add a matrix, from white at 0 to dark at `end`.
+def label_axes(
+    axes: Axes, source: Sequence[str], target: Sequence[str], size: float
+) -> None:
+    """Label the columns above and the rows beside a matrix.
 
-        Args:
-            place: Its left and upper edges.
-            weights: The weights.
-            end: The end of the scale.
-            line: The width of the lines between cells, in points.
-        """
-        rows, columns = (max(size, 1) for size in weights.shape)
-        box = (*place, self.cell * columns, self.cell * rows)
-        axes = self.canvas.add_axes(box)
-        scale: Any = {"cmap": color_map(), "vmin": 0.0, "vmax": end}
-        if weights.size and line:
-            axes.pcolormesh(
-                weights,
-                rasterized=weights.size > VECTOR_CELLS,
-                edgecolors=GRID,
-                linewidth=line,
-                **scale,
-            )
-        elif weights.size:
-            axes.imshow(weights, extent=(0, columns, rows, 0), **scale)
-        axes.set(
-            xlim=(0, columns),
-            ylim=(rows, 0),
-            xticks=[],
-            yticks=[],
-        )
-        return axes
+    If a label has several letters, labels of columns are rotated, except those that can
+    be stacked.
+    """
+    columns, rows = (
+        {place + 0.5: label for place, label in enumerate(side) if label}
+        for side in (source, target)
+    )
+    if columns:
+        labels = [shorten(label, LABEL_LETTERS) for label in columns.values()]
+        stacked = [stack_letters(label) for label in labels]
+        texts = [up or label for up, label in zip(stacked, labels, strict=True)]
+        axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False)
+        axes.set_xticks([*columns], texts, linespacing=1, size=size, color=INK)
+        for tick, upright in zip(axes.get_xticklabels(), stacked, strict=True):
+            tick.set_rotation(90 if upright is None else 0)
+    if rows:
+        labels = [shorten(label, LABEL_LETTERS) for label in rows.values()]
+        axes.tick_params(left=False)
+        axes.set_yticks([*rows], labels, size=size, color=INK)
 
-    def draw_rows(self, edge: float, top: float, step: int = 1) -> None:
-        """Draw every `step`-th label of the rows beside a matrix at this place."""
-        for row in range(0, len(self.target), step):
-            self.canvas.text(
-                self.target[row],
-                edge - LABEL_GAP,
-                top + (row + 0.5) * self.cell,
-                size=self.size,
-                color=INK,
-                ha="right",
-            )
 
-    def draw_columns(self, edge: float, top: float, step: int = 1) -> None:
-        """Draw every `step`-th label of the columns above a matrix at this place."""
-        for column in range(0, len(self.source), step):
-            word = self.source[column]
-            upright = self.upright[column]
-            style = {"rotation": 90, "rotation_mode": "anchor", "ha": "left"}
-            if upright is not None:
-                # a single line stands on the baseline, where "." and "'" belong
-                align = "bottom" if "\n" in upright else "baseline"
-                style = {"ha": "center", "va": align, "linespacing": 1.0}
-            self.canvas.text(
-                upright or word.label,
-                edge + (column + 0.5) * self.cell,
-                top - LABEL_GAP,
-                size=self.size,
-                color=INK,
-                family=word.fonts,
-                **style,
-            )
+def measure_labels(labels: Sequence[str], size: float) -> float:
+    """Estimate the width of the widest label, in inches."""
+    texts = [shorten(label, LABEL_LETTERS) for label in labels]
+    widths = [len(text) + sum(char > "\u2e80" for char in text) for text in texts]
+    return max(widths, default=0) * size * LETTER
 
 
 def heatmap(
@@ -152,20 +99,18 @@ def heatmap(
     *,
     title: str = "",
     vmax: float = 1.0,
-    groups: Mapping[int, str] = NO_GROUPS,
     gaps: Sequence[int] = (),
     sides: tuple[str, str] = SIDES,
 ) -> Figure:
     """Plot an alignment, from white at 0 to dark at `vmax`.
 
-    All cells are squares of one size, and the figure grows with the number of matrices.
-    The default scale makes all pictures comparable.
+    All cells are squares, and the figure grows with their number. The default scale
+    makes all pictures comparable.
 
     Args:
         alignment: The weights.
         title: The title; further lines are details.
         vmax: The end of the scale. The color bar ends in a point if weights are larger.
-        groups: Names of groups of rows by their first row, with a line above each.
         gaps: Columns that stand for others, in grey.
         sides: The roles of the columns and the rows.
 
@@ -182,67 +127,23 @@ def heatmap(
         )
     cell = cell_side(longest)
     size = label_type(cell)
-    with plotting():
-        canvas = Canvas()
-        matrices = Matrices(
-            canvas,
-            (source, target),
-            cell,
-            size,
-        )
-        group_names = canvas.measure(list(groups.values()), size)
-        names = f"{sides[0]} (keys) →", f"← {sides[1]} (queries)"
-        if source == target:
-            names = "keys →", "← queries"
-        columns_name, rows_name = canvas.measure(names, SMALL_TYPE)
-
-        group_edge = MARGIN + AXIS_ROOM + LABEL_GAP
-        edge = group_edge + matrices.width
-        if groups:
-            edge += widest(group_names) + MARGIN
-        right = edge + cell * max(len(source), 1)
-        note = NO_KEY if has_uniform_rows(weights) else ""
-        y = canvas.add_title(title, right + MARGIN + BAR + 0.35, note)
-        canvas.text(columns_name, edge, y + AXIS_ROOM / 2)
-        top = y + AXIS_ROOM + matrices.height
-        line = 0.6 if longest <= 64 else 0.25
-        axes = matrices.add(
-            (edge, top),
-            weights,
-            vmax,
-            line,
-        )
-        matrices.draw_rows(edge, top)
-        matrices.draw_columns(edge, top)
+    names = f"{sides[0]} (keys) →", f"← {sides[1]} (queries)"
+    if source == target:
+        names = "keys →", "← queries"
+    notes = NO_KEY if has_uniform_rows(weights) else "", explain_signs(source, target)
+    rows, columns = (cell * max(count, 3) for count in weights.shape)
+    width = columns + measure_labels(target, size) + 1.2
+    height = rows + measure_labels(source, size) + 0.6
+    with plotting(title, *source, *target):
+        figure, ((axes,),) = grid_figure(title, 1, 1, (width, height), *notes)
+        draw_matrix(axes, weights, vmax, 0.6 if longest <= 64 else 0.25)
+        label_axes(axes, source, target, size)
+        axes.set(xlabel=names[0], ylabel=names[1])
+        axes.xaxis.set_label_position("top")
         for column in gaps:
             axes.axvspan(column, column + 1, color=GRID)
-        for row, name in zip(groups, group_names, strict=True):
-            if row:
-                axes.axhline(row, color=INK, linewidth=1.6)
-            canvas.text(
-                name,
-                group_edge,
-                top + (row + 0.5) * cell,
-                size=size,
-            )
-        canvas.text(
-            rows_name,
-            MARGIN + AXIS_ROOM / 2,
-            top,
-            rotation=90,
-            ha="center",
-            va="top",
-        )
-
-        height = cell * max(len(target), 1)
-        bar_height = min(max(height, 0.9), 2.4)
-        box = (right + 2 * MARGIN, top, BAR, bar_height)
-        canvas.add_color_bar(box, vmax, weights)
-        bottom = top + max(height, bar_height, rows_name.width)
-        if signs := explain_signs(source, target):
-            canvas.text(signs, MARGIN, bottom + MARGIN + AXIS_ROOM / 2)
-            bottom += MARGIN + AXIS_ROOM
-        return canvas.finish(bottom)
+        add_color_bar(figure, vmax, weights, ax=axes)
+    return figure
 
 
 BETWEEN, WIDTH = 0.12, 7.0
@@ -294,56 +195,71 @@ def multiples(
             "text"
         )
     end = round_up(weights) if vmax is None else vmax
-
-    rows: list[range] = []
-    start = 0
-    for count in layers:
-        maps = range(start, start + count)
-        rows += [
-            maps[part : part + MAX_COLUMNS] for part in range(0, count, MAX_COLUMNS)
-        ]
-        start += count
+    rows = split_layers(layers)
     columns = max(map(len, rows))
     longest = max(targets, sources, 1)
     cell = min(LARGEST, max(WIDTH / columns - BETWEEN, SMALLEST) / longest)
     if any(sides):
-        cell = max(cell, min(LABELED_CELL, (MAX_WIDTH / columns - BETWEEN) / longest))
+        room = MAX_WIDTH / columns - BETWEEN
+        cell = max(cell, min(LABELED_CELL, room / longest))
+    cell = max(cell, measure_labels(names, NAME_TYPE) / max(sources, 1))
+    size = min(9.0, label_type(max(cell, LABELED_CELL)))
     # in smaller cells every second, third or further label
     step = math.ceil(LABELED_CELL / cell - 1e-9)
+    gap = math.ceil(NAME_LINE / cell)
+    mosaic, places = tile(weights, rows, gap)
+    height, width = (cell * count for count in mosaic.shape)
+    width += measure_labels(sides[1], size) + 1
+    height += measure_labels(sides[0], size) + MARGIN
+    above, beside = (
+        [label if index % step == 0 else "" for index, label in enumerate(side)]
+        for side in sides
+    )
+    notes = (AXES, explain_signs(*sides)) if any(sides) else ()
+    with plotting(title, *names, *sides[0], *sides[1]):
+        from matplotlib.patches import Rectangle
 
-    with plotting():
-        canvas = Canvas()
-        words = canvas.measure(names, NAME_TYPE)
-        size = min(9.0, label_type(max(cell, LABELED_CELL)))
-        matrices = Matrices(
-            canvas,
-            sides,
-            cell,
-            size,
-        )
-        height = cell * max(targets, 1)
-        across = max(cell * sources, widest(words)) + BETWEEN
-        origin = MARGIN + matrices.width
-        right = origin + columns * across
-        notes = (AXES, explain_signs(*sides)) if any(sides) else ()
-        y = canvas.add_title(title, right + 0.3, *notes)
-        bar_top = y + NAME_LINE + matrices.height
-        for row in rows:
-            is_first = row is rows[0]
-            top = bar_top if is_first else y + NAME_LINE
-            for column, number in enumerate(row):
-                edge = origin + column * across
-                canvas.text(
-                    words[number],
-                    edge,
-                    y + NAME_LINE / 2,
-                    size=NAME_TYPE,
-                )
-                matrices.add((edge, top), weights[number], end)
-                if is_first:
-                    matrices.draw_columns(edge, top, step)
-            matrices.draw_rows(origin, top, step)
-            y = top + height + BETWEEN
-        bar = (right + 0.05, bar_top, BAR, min(2.0, height))
-        canvas.add_color_bar(bar, end, weights)
-        return canvas.finish(y - BETWEEN)
+        figure, ((axes,),) = grid_figure(title, 1, 1, (width, height), *notes)
+        draw_matrix(axes, mosaic, end)
+        axes.set_frame_on(False)
+        if any(sides):
+            above = [*above, *[""] * gap] * columns
+            beside = [*[""] * gap, *beside] * len(rows)
+            label_axes(axes, above, beside, size)
+        for number, (edge, top) in places.items():
+            frame = Rectangle((edge, top), sources, targets, fill=False, edgecolor=GRID)
+            axes.add_patch(frame)
+            axes.text(edge, top, names[number], size=NAME_TYPE, va="bottom")
+        add_color_bar(figure, end, weights, ax=axes)
+    return figure
+
+
+def split_layers(layers: Sequence[int]) -> list[range]:
+    """Return the numbers of the maps in each row, by the number of maps of each layer."""
+    rows = []
+    start = 0
+    for count in layers:
+        maps = range(start, start + count)
+        rows += [maps[first:][:MAX_COLUMNS] for first in range(0, count, MAX_COLUMNS)]
+        start += count
+    return rows
+
+
+def tile(
+    weights: Float[np.ndarray, "map target source"], rows: Sequence[range], gap: int
+) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
+    """Return rows of maps as one matrix, with gaps above and behind each map.
+
+    The gaps are NaN. The second result has the first column and row of each map.
+    """
+    targets, sources = weights.shape[1:]
+    wide, tall = sources + gap, targets + gap
+    mosaic = np.full((len(rows) * tall, max(map(len, rows)) * wide), np.nan)
+    places = {}
+    for row, numbers in enumerate(rows):
+        top = row * tall + gap
+        for column, number in enumerate(numbers):
+            edge = column * wide
+            mosaic[top : top + targets, edge : edge + sources] = weights[number]
+            places[number] = edge, top
+    return mosaic, places

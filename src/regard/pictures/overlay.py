@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.pictures.canvas import (
-    BAR,
-    DETAIL,
     INK,
-    MARGIN,
     TITLE_TYPE,
     UNIFORM_MULTIPLE,
-    Canvas,
+    grid_figure,
     heat_colors,
     is_dark,
     is_nearly_uniform,
     plotting,
     scale_end,
+    show_image,
 )
+from regard.pictures.text import shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIDE, SMALL_SIDE, HEAD = 2.8, 1.6, 0.42
-"""The longer side of one of two images and of one among many, and the room for an
-image's name, in inches."""
-BAR_WIDTH = 1.6
+SIDE, SMALL_SIDE = 2.8, 1.6
+"""The longer side of one of two images and of one among many, in inches."""
 COLUMNS = 6
 """The maximum of images in a row."""
 MAX_OPACITY = 0.8
@@ -49,17 +47,7 @@ def overlay(
     Raises:
         InputError: matplotlib is not installed, or no installed font has a character.
     """
-    notes = [NO_PART] if is_nearly_uniform(weights) else []
-    legend = f"{scale_end(weights):.3g}, the share of a patch"
-    return _plot(
-        photo,
-        weights[None],
-        ("",),
-        ("",),
-        title,
-        notes,
-        legend,
-    )
+    return overlays(photo, weights[None], [""], title=title)
 
 
 def overlays(
@@ -76,7 +64,6 @@ def overlays(
     Args:
         photo: The photograph.
         weights: The weights of each word, each on its own scale.
-        words: The words.
         title: The title; further lines are details.
         remarks: A remark on each word, which the greatest weight follows.
         notes: Lines below the title.
@@ -85,96 +72,44 @@ def overlays(
         InputError: As `overlay`.
         ValueError: The numbers of words and weights differ.
     """
-    below = []
-    for remark, item in zip(remarks or [""] * len(words), weights, strict=True):
+    images = [("", "", photo)]
+    remarks = remarks or [""] * len(words)
+    for word, remark, item in zip(words, remarks, weights, strict=True):
         greatest = f"up to {item.max(initial=0.0):.3g}"
-        below.append(f"{remark}, {greatest}" if remark else greatest)
-    legend = (
-        "the greatest weight of an image, "
-        f"at least {UNIFORM_MULTIPLE} times an even share"
-    )
-    if len(weights):
-        legend += f" of {weights[0].mean():.3g}"
-        if all(map(is_nearly_uniform, weights)):
-            notes = (*notes, NO_PART)
-    return _plot(
-        photo,
-        weights,
-        words,
-        below,
-        title,
-        notes,
-        legend,
-    )
-
-
-def _plot(
-    photo: Pixels,
-    weights: Maps,
-    words: Sequence[str],
-    remarks: Sequence[str],
-    title: str,
-    notes: Sequence[str],
-    legend: str,
-) -> Figure:
-    """Plot images row by row, each below its name."""
-    images = [photo, *(apply_heat(photo, item) for item in weights)]
-    head = HEAD if any(words) else 0.0
-    scale = (SMALL_SIDE if head else SIDE) / max(photo.shape[:2])
-    tall, wide = scale * photo.shape[0], scale * photo.shape[1]
-    row_height = head + tall + MARGIN
-    column_width = wide + MARGIN
+        below = ", ".join(filter(None, (remark, greatest)))
+        images.append((shorten(word, longest=30), below, apply_heat(photo, item)))
+    if len(weights) and all(map(is_nearly_uniform, weights)):
+        notes = (*notes, NO_PART)
     rows = -(-len(images) // COLUMNS)
     columns = -(-len(images) // rows)
-    with plotting():
-        canvas = Canvas()
-        top = canvas.add_title(title, columns * column_width - MARGIN, *notes)
-        names = canvas.measure(["", *words], TITLE_TYPE, 30)
-        captions = zip(
-            images,
-            names,
-            ["", *remarks],
-            strict=True,
-        )
-        for index, (pixels, name, remark) in enumerate(captions):
-            row, column = divmod(index, columns)
-            x = MARGIN + column * column_width
-            y = top + row * row_height
-            canvas.text(
-                name,
-                x,
-                y + 0.12,
-                size=TITLE_TYPE,
-                color=INK,
-            )
-            if name.label:
-                canvas.text(
-                    remark,
-                    x,
-                    y + 0.3,
-                    size=7.0,
-                )
-            canvas.add_image((x, y + head, wide, tall), pixels)
-        y = top + rows * row_height
+    side = SMALL_SIDE if any(words) else SIDE
+    tall, wide = (side * size / max(photo.shape[:2]) for size in photo.shape[:2])
+    with plotting(title, *words, *remarks, *notes):
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import ListedColormap
 
-        # the upper half is as on white, the lower as on black
-        below = np.full((2, 256, 3), [[[255]], [[0]]], np.uint8)
-        shares = np.tile(np.linspace(0, 1, 256), (2, 1))
-        bar_edge = MARGIN + 0.12
-        bar = (bar_edge, y, BAR_WIDTH, BAR)
-        canvas.add_image(bar, blend(below, shares, is_dark(photo)))
-        canvas.text("0", MARGIN, y + BAR / 2)
-        edge = bar_edge + BAR_WIDTH + 0.08
-        room = canvas.width - edge - MARGIN
-        y += (BAR - DETAIL) / 2
-        return canvas.finish(
-            canvas.add_lines(
-                legend,
-                edge,
-                y,
-                room,
-            )
+        size = columns * (wide + 0.1) + 0.2, rows * (tall + 0.45) + 0.6
+        figure, grid = grid_figure(title, rows, columns, size, *notes)
+        for axes, image in zip_longest(grid.flat, images):
+            if image is None:
+                axes.remove()
+                continue
+            name, below, pixels = image
+            show_image(axes, pixels)
+            axes.set_title(name, size=TITLE_TYPE, color=INK)
+            axes.set_xlabel(below, size=7)
+        shares = np.linspace(0, 1, 256)[None]
+        paper = np.full((1, 256, 3), 0 if is_dark(photo) else 255, np.uint8)
+        colors = ListedColormap(blend(paper, shares, is_dark(photo))[0] / 255)
+        place: Any = {"location": "bottom", "shrink": 0.35, "anchor": (0.0, 1.0)}
+        bar = figure.colorbar(ScalarMappable(cmap=colors), ax=figure.axes, **place)
+        bar.set_ticks([0, 1], labels=["0", "1"])
+        bar.set_label(
+            "share of an image's greatest weight, or of "
+            f"{UNIFORM_MULTIPLE} times an even one if that is more",
+            loc="left",
         )
+    return figure
 
 
 def apply_heat(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import InputError
-from regard.maps.alignment import Alignment, Words
+from regard.maps.alignment import Words
 from regard.maps.lookups import (
     ATTENDS_TO,
     AlternativeMap,
@@ -127,7 +127,6 @@ def build_payload(
 
     Args:
         lookups: One or more.
-        title: The title.
         largest: The maximum size, in megabytes.
         breakdown_limit: Lookups whose breakdown has more numbers carry the reason
             instead.
@@ -157,12 +156,10 @@ def describe_shapes(lookups: Sequence[Lookups]) -> str:
 
 
 def estimate_size(lookups: Lookups, breakdown_limit: int = BREAKDOWN_LIMIT) -> int:
-    """Estimate the bytes of lookups in a page; it is rarely too low."""
-    size = 0.0
-    for item in (lookups, *lookups.alternatives.values()):
-        size += BYTES * item.weights.size
-    for label in (*lookups.source, *lookups.target, *lookups.notes):
-        size += 3 * len(label) + 12
+    """Estimate the bytes of lookups with short labels in a page."""
+    maps = lookups, *lookups.alternatives.values()
+    size = BYTES * sum(item.weights.size for item in maps)
+    size += 15 * (len(lookups.source) + len(lookups.target))
     breakdown = lookups.breakdown
     if breakdown is not None and breakdown.size <= breakdown_limit:
         size += 2.7 * breakdown.size
@@ -267,8 +264,6 @@ START = """regard.mount(
   Object.fromEntries(new URLSearchParams(location.hash.slice(1))),
 );
 """
-MAX_CELLS = 2_500
-"""The maximum of weights in the table for browsers without scripts."""
 MAX_LABELS = 128
 """The maximum of labels per side in a notebook's picture; larger maps have none."""
 HEIGHT = 560
@@ -288,7 +283,6 @@ class View:
 
     Args:
         lookups: One or more; two of several can be compared.
-        title: The title.
         largest: The maximum size of the page, in megabytes.
         breakdown_limit: The maximum of numbers (scores, queries, keys and values) in
             the page for the breakdown of lookups.
@@ -323,12 +317,10 @@ class View:
         for char in "<>&\u2028\u2029":  # which a script element must not contain
             text = text.replace(char, f"\\u{ord(char):04x}")
         style, run = stylesheet(), build_script() + START
-        tables = [build_table(mean_alignment(lookups)) for lookups in self.lookups]
         return Template(read_resource("view.html")).substitute(
             title=escape(data["title"] or "Attention"),
             style=style,
             style_hash=_hash(style),
-            instead="".join(tables),
             data=text,
             script=run,
             script_hash=_hash(run),
@@ -398,27 +390,6 @@ def build_script() -> str:
 def stylesheet() -> str:
     """Return the style of the component."""
     return read_resource("view.css")
-
-
-def build_table(alignment: Alignment) -> str:
-    """Build a table of the weights, for browsers without scripts.
-
-    Large ones list the strongest source of each target instead.
-    """
-    source = _show(alignment.source)
-    if alignment.weights.size <= MAX_CELLS:
-        heads = [f'<th scope="col" dir="auto">{escape(label)}</th>' for label in source]
-        rows = [[f"{weight:.3f}" for weight in row] for row in alignment.weights]
-    else:
-        heads = ['<th scope="col">attends most to</th>']
-        rows = [[source[index]] for index in alignment.weights.argmax(-1)]
-    lines = [f"<tr><td></td>{''.join(heads)}</tr>"]
-    for label, row in zip(_show(alignment.target), rows, strict=True):
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in row)
-        head = f'<th scope="row" dir="auto">{escape(label)}</th>'
-        lines.append(f"<tr>{head}{cells}</tr>")
-    table = "\n".join(lines)
-    return f'<table class="regard-numbers">\n{table}\n</table>\n'
 
 
 @cache

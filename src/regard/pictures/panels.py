@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
-from typing import TYPE_CHECKING
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.maps.lookups import TapeUse
 from regard.pictures.canvas import (
-    BAR,
     COLORS,
     GRID,
-    MARGIN,
-    MUTED,
-    PAPER,
     SMALL_TYPE,
-    Canvas,
+    add_color_bar,
     color_map,
+    grid_figure,
     hex_color,
     is_nearly_uniform,
     plotting,
     round_scale_end,
+    show_image,
 )
-from regard.pictures.heatmap import Matrices
-from regard.pictures.text import choose_fonts, shorten_middle
+from regard.pictures.heatmap import label_axes
+from regard.pictures.text import shorten_middle
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,17 +44,9 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
     Raises:
         InputError: matplotlib is not installed.
     """
-    with plotting():
-        from matplotlib.figure import Figure
-
-        size = (9.9, 2.8 * len(encodings))
-        figure = Figure(
-            size,
-            facecolor=PAPER,
-            dpi=100,
-            layout="constrained",
-        )
-        rows = figure.subplots(len(encodings), 3, squeeze=False)
+    with plotting(*encodings):
+        count = len(encodings)
+        figure, rows = grid_figure("", count, 3, (9.9, 2.8 * count))
         for row, (name, encoding) in zip(rows, encodings.items(), strict=True):
             encoding_axes, curve_axes, product_axes = row
             maps = (
@@ -66,29 +56,15 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
             for axes, values, title, side in maps:
                 end = float(np.abs(values).max(initial=0.0)) or 1.0
                 colors = color_map(signed=True)
-                image = axes.imshow(
-                    values,
-                    cmap=colors,
-                    vmin=-end,
-                    vmax=end,
-                )
-                figure.colorbar(
-                    image,
-                    ax=axes,
-                    ticks=[-end, 0, end],
-                    format="%.3g",
-                )
+                image = axes.imshow(values, cmap=colors, vmin=-end, vmax=end)
+                figure.colorbar(image, ax=axes, ticks=[-end, 0, end], format="%.3g")
                 axes.set(title=title, ylabel=side)
             curve_axes.set_title("as curves")
             curve_axes.set_prop_cycle(color=COLORS)
             step = -(-encoding.shape[1] // CURVES)
             for dimension in range(0, encoding.shape[1], step):
                 curve_axes.plot(encoding[:, dimension], label=f"dimension {dimension}")
-            curve_axes.legend(
-                loc="upper left",
-                bbox_to_anchor=(1, 1),
-                handlelength=1,
-            )
+            curve_axes.legend(loc="upper left", bbox_to_anchor=(1, 1), handlelength=1)
             curve_axes.grid()
             for axes in row:
                 axes.set_xlabel("position")
@@ -96,9 +72,8 @@ def positions(encodings: Mapping[str, Encoding]) -> Figure:
     return figure
 
 
-SOUND_HEIGHT, ROW, GAP = 1.3, 0.17, 0.1
-"""The heights of the spectrogram and of a row of weights, and the gap between the two,
-in inches."""
+SOUND_HEIGHT, ROW = 1.3, 0.17
+"""The heights of the spectrogram and of a row of weights, in inches."""
 MAX_TOKENS = 400
 """The maximum of tokens."""
 
@@ -116,7 +91,6 @@ def spectrogram(
     Args:
         shades: The sound from 0, white, to 1, dark, low bands at the bottom.
         weights: A row for each token.
-        tokens: The tokens.
         times: The seconds of a frame, and of a key.
         title: The title; further lines are details.
 
@@ -124,77 +98,33 @@ def spectrogram(
         InputError: matplotlib is not installed, or no installed font has a character.
         ValueError: The numbers of tokens and rows differ or are too large.
     """
-    if not len(tokens) == len(weights) <= MAX_TOKENS:
+    count = len(tokens)
+    if not count == len(weights) <= MAX_TOKENS:
         raise ValueError(
-            f"{len(tokens)} tokens for {len(weights)} rows; expected one each, at most "
+            f"{count} tokens for {len(weights)} rows; expected one each, at most "
             f"{MAX_TOKENS}"
         )
-    frame_seconds, key_seconds = times
-    sound_end = len(shades) * frame_seconds
-    weights_end = weights.shape[1] * key_seconds
-    last = max(sound_end, weights_end)
-    width = min(max(2.2 * last, 4.0), 24.0)
-    height = ROW * max(len(tokens), 1)
-    end = round_scale_end(weights)
-    with plotting():
-        canvas = Canvas()
-        matrices = Matrices(
-            canvas,
-            ((), tokens),
-            ROW,
-            SMALL_TYPE,
+    ends = len(shades) * times[0], weights.shape[1] * times[1]
+    last = max(ends)
+    heights = SOUND_HEIGHT, ROW * max(count, 4)
+    size = min(max(2.2 * last, 4.0), 24.0) + 1.5, sum(heights) + 1.2
+    with plotting(title, *tokens):
+        figure, axes = grid_figure(
+            title, 2, 1, size, sharex=True, height_ratios=heights
         )
-        edge = MARGIN + max(0.35, 0.2 + matrices.width)
-        top = canvas.add_title(title, edge + width + 0.45)
-        bottom = top + SOUND_HEIGHT + GAP
-
-        panels = (
-            ((edge, top, width, SOUND_HEIGHT), shades.T[::-1], 1.0, sound_end),
-            ((edge, bottom, width, height), weights, end, weights_end),
-        )
-        for box, image, darkest, seconds in panels:
-            axes = canvas.add_axes(box)
-            rows = len(image)
-            if image.size:
-                axes.imshow(
-                    image,
-                    extent=(0.0, seconds, rows, 0.0),
-                    cmap=color_map(),
-                    vmin=0.0,
-                    vmax=darkest,
-                )
-            axes.set(xlim=(0, last), ylim=(rows or 1, 0), yticks=[])
-            if image is weights:
-                axes.set_xlabel("seconds →")
-            else:
-                axes.set_xticks([])
-        matrices.draw_rows(edge, bottom)
-        upright = {"ha": "center", "rotation": 90}
-        canvas.text(
-            "frequency →",
-            edge - 0.1,
-            bottom - GAP,
-            va="bottom",
-            **upright,
-        )
-        if height >= 0.6:
-            canvas.text(
-                "← tokens",
-                0.1,
-                bottom,
-                va="top",
-                **upright,
-            )
-        bar_height = min(max(height, 0.6), 1.6)
-        bar = (edge + width + 0.15, bottom, BAR, bar_height)
-        canvas.add_color_bar(bar, end, weights)
-        return canvas.finish(bottom + max(height + 0.3, bar_height))
-
-
-TAPE_LEFT, TAPE_ABOVE, TAPE_BELOW = 0.55, 0.3, 0.4
-"""The margins of a panel, in inches."""
-Panel = tuple[str, str, Float[np.ndarray, "line column"]]
-"""A panel: its name, the name of its rows, and its values."""
+        sound, reads = axes[:, 0]
+        scale = {"cmap": color_map(), "vmin": 0.0}
+        sound.imshow(shades.T[::-1], extent=(0, ends[0], 0, 1), vmax=1.0, **scale)
+        sound.set(ylabel="frequency →", yticks=[])
+        reads.set_yticks([])
+        label_axes(reads, (), tokens, SMALL_TYPE)
+        if weights.size:
+            end = round_scale_end(weights)
+            reads.imshow(weights, extent=(0, ends[1], count, 0), vmax=end, **scale)
+            add_color_bar(figure, end, weights, ax=reads)
+        reads.set(xlabel="seconds →", ylabel="← tokens")
+        reads.set_xlim(0, last)
+    return figure
 
 
 def tape(use: TapeUse, *, title: str = "") -> Figure:
@@ -207,7 +137,7 @@ def tape(use: TapeUse, *, title: str = "") -> Figure:
     Raises:
         InputError: matplotlib is not installed, or no installed font has a character.
     """
-    columns: list[list[Panel]] = []
+    columns = []
     for bits, values, name, heads in (
         ("inputs", use.inputs, "writes to the tape", use.writing),
         ("outputs", use.outputs, "reads from the tape", use.reading),
@@ -217,48 +147,35 @@ def tape(use: TapeUse, *, title: str = "") -> Figure:
             suffix = f" (head {number})" if len(heads) > 1 else ""
             column.append((name + suffix, "row", weights.T[: use.rows]))
         columns.append(column)
-    with plotting():
-        from matplotlib.ticker import MaxNLocator
-
-        canvas = Canvas()
-        steps = len(use.inputs)
-        cell = min(0.2, 6.0 / max(steps, 1))
-        width = cell * steps
-        half = TAPE_LEFT + width + MARGIN
-        edges = (TAPE_LEFT, half + TAPE_LEFT)
-        y = canvas.add_title(title, 2 * (half - MARGIN))
-        for pair in zip_longest(*columns):
-            y += TAPE_ABOVE
-            bottom = y
-            for edge, panel in zip(edges, pair, strict=True):
-                if panel is None:
-                    continue
-                panel_name, side, values = panel
-                height = min(3.6, cell * len(values))  # many rows have low cells
-                axes = canvas.add_axes((edge, y, width, height))
-                colors = color_map().with_extremes(bad=GRID)
-                axes.imshow(
-                    values,
-                    cmap=colors,
-                    vmin=0.0,
-                    vmax=1.0,
-                )
-                axes.set(title=panel_name, xlabel="step", ylabel=side)
-                axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
-                ticks = min(6, max(len(values), 1))
-                axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))
-                bottom = max(bottom, y + height)
-            y = bottom + TAPE_BELOW
-        key = "white 0, dark 1"
-        if np.isnan(use.outputs).any():
-            key += ", grey: no target"
-        canvas.text(key, MARGIN, y)
-        return canvas.finish(y)
+    rows = list(zip_longest(*columns))
+    steps = len(use.inputs)
+    cell = min(0.2, 6.0 / max(steps, 1))
+    heights = [
+        min(3.6, max(0.2, *(cell * len(panel[2]) for panel in row if panel)))
+        for row in rows
+    ]  # many rows have low cells
+    size = 2 * cell * steps + 2, sum(heights) + 0.8 * len(rows) + 0.5
+    key = "white 0, dark 1"
+    if np.isnan(use.outputs).any():
+        key += ", grey: no target"
+    with plotting(title):
+        figure, axes = grid_figure(
+            title, len(rows), 2, size, key, height_ratios=heights
+        )
+        for place, panel in zip(axes.flat, chain(*rows), strict=True):
+            if panel is None:
+                place.remove()
+                continue
+            name, side, values = panel
+            colors = color_map().with_extremes(bad=GRID)
+            place.imshow(values, cmap=colors, vmin=0.0, vmax=1.0)
+            place.set(title=name, xlabel="step", ylabel=side)
+            place.locator_params(integer=True, nbins=6)
+    return figure
 
 
-SIDE, LABEL, SPACE = 0.8, 0.2, 0.15
-"""The side of an image, the height of the line below it, and the space between images,
-in inches."""
+SIDE, LABEL = 0.95, 0.2
+"""The room for an image, and the height of the line below it, in inches."""
 NO_IMAGE = "nearly even: no support image is preferred"
 
 
@@ -293,71 +210,33 @@ def episode(
     Raises:
         InputError: matplotlib is not installed, or no installed font has a character.
     """
-    rows: dict[str, list[int]] = {}
+    count = len(labels)
+    classes = list(dict.fromkeys(labels))
+    images = {(0, 0): ("query", query, count)}
     for index, label in enumerate(labels):
-        rows.setdefault(label, []).append(index)
-    step = SIDE + SPACE
-    row_height = step + LABEL
-    block = (1 + max(map(len, rows.values()))) * step + 5 * SPACE
-    is_even = all(map(is_nearly_uniform, weights[:, : len(labels)]))
-    with plotting():
-        canvas = Canvas()
-        width = len(weights) * block - 2 * MARGIN
-        top = canvas.add_title(title, width, NO_IMAGE if is_even else "") + 0.25
-        bottom = top + len(rows) * row_height
-        canvas.text("frames: white 0, dark 1", MARGIN, bottom)
+        place = classes.index(label), 1 + labels[:index].count(label)
+        images[place] = shorten_middle(label, longest=10), support[index], index
+    columns = 1 + max(column for _, column in images)
+    width = columns * len(weights)
+    is_even = all(map(is_nearly_uniform, weights[:, :count]))
+    notes = "frames: white 0, dark 1", NO_IMAGE if is_even else ""
+    size = SIDE * width, (SIDE + LABEL) * len(classes) + 1
+    with plotting(title, *classes):
+        figure, axes = grid_figure(title, len(classes), width, size, *notes)
         names = layer_names(len(weights))
         for lookup, (name, shares) in enumerate(zip(names, weights, strict=True)):
-            edge = MARGIN + lookup * block
-            canvas.text(
-                name,
-                edge,
-                top - 0.14,
-                size=9,
-            )
-            caption, weight = "query", 0.0
-            if len(shares) > len(labels):
-                weight = float(shares[-1])
-                caption = f"query, {weight:.2f}"
-            _add_framed(
-                canvas,
-                (edge, top),
-                query,
-                caption,
-                weight,
-            )
-            for row, (label, indices) in enumerate(rows.items()):
-                y = top + row * row_height
-                short_label = shorten_middle(label, longest=10)
-                for column, index in enumerate(indices, 1):
-                    x = edge + column * step + 2 * SPACE
-                    weight = float(shares[index])
-                    caption = f"{short_label} {weight:.2f}"
-                    _add_framed(
-                        canvas,
-                        (x, y),
-                        support[index],
-                        caption,
-                        weight,
-                    )
-        return canvas.finish(bottom)
-
-
-def _add_framed(
-    canvas: Canvas,
-    place: tuple[float, float],
-    pixels: UInt8[np.ndarray, "height width channel"],
-    label: str,
-    weight: float,
-) -> None:
-    """Add an image in a frame with the color of its weight."""
-    axes = canvas.add_image((*place, SIDE, SIDE), pixels)
-    (fonts,) = choose_fonts([label])
-    axes.set_xlabel(
-        label,
-        fontsize=7,
-        color=MUTED,
-        family=fonts,
-    )
-    for spine in axes.spines.values():
-        spine.set(edgecolor=hex_color(weight), linewidth=3)
+            axes[0, lookup * columns].set_title(name)
+            for row, column in np.ndindex(len(classes), columns):
+                place: Any = axes[row, lookup * columns + column]
+                if (row, column) not in images:
+                    place.remove()
+                    continue
+                label, pixels, index = images[row, column]
+                weight = float(shares[index]) if index < len(shares) else 0.0
+                if index < len(shares):
+                    label += f" {weight:.2f}"
+                show_image(place, pixels)
+                place.set_xlabel(label, fontsize=7)
+                for spine in place.spines.values():
+                    spine.set(edgecolor=hex_color(weight), linewidth=3)
+    return figure

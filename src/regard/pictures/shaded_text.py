@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -11,33 +12,34 @@ from jaxtyping import Float
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, DocumentWeights, TextWeights
 from regard.pictures.canvas import (
-    DETAIL,
+    DARK,
     INK,
-    MARGIN,
+    PAPER,
     SMALL_TYPE,
-    Canvas,
-    Word,
+    add_color_bar,
+    grid_figure,
+    hex_color,
     is_nearly_uniform,
+    measure,
     plotting,
     round_scale_end,
-    widest,
 )
-from regard.pictures.text import (
-    explain_signs,
-    is_right_to_left,
-    visual_order,
-)
+from regard.pictures.text import explain_signs, is_right_to_left, shorten, visual_order
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, BEFORE, GAP = 7.6, 0.75, 0.1
+WIDTH, BEFORE, GAP = 7.3, 0.75, 0.1
 """The width of a document, the space before its sentences, and the space between them,
 in inches."""
-TEXT_WIDTH, TEXT_GAP = 6.4, 0.16
+TEXT_WIDTH, TEXT_GAP = 6.1, 0.16
 """The width of texts, and the space between them, in inches."""
-READING_WIDTH = 5.2
-"""The minimum width of a reading, in inches."""
+BAR: Any = {"location": "bottom", "shrink": 0.25, "anchor": (0.0, 0.5), "aspect": 16}
+"""The place of a color bar, and its room in inches."""
+BAR_ROOM = 0.5
+MAX_LETTERS = 60
+"""The maximum of letters drawn of a word."""
 MAX_PARTS, MAX_WORDS = 6_000, 3_000
 """The maximum of words of a text, and of a document."""
 NO_WORD = "nearly even: the model prefers no word"
@@ -56,86 +58,92 @@ SMALL, LARGE = Type(0.22, 0.06, 9.0), Type(0.3, 0.075, 11.0)
 
 
 class ShadedText:
-    """A text broken into lines of limited width.
+    """A text broken into lines of limited width, in inches.
 
     `glued` tells whether each word follows the one before without a space.
     """
 
     def __init__(
         self,
-        canvas: Canvas,
         labels: Sequence[str],
         style: Type,
         width: float,
         glued: Sequence[bool] = (),
     ):
-        self.canvas, self.type, self.width = canvas, style, width
-        self.words: list[Word] = canvas.measure(labels, style.size)
+        self.type, self.width = style, width
+        self.labels = [shorten(label, MAX_LETTERS) for label in labels]
+        self.widths = measure(self.labels, style.size)
         self.backwards = is_right_to_left("".join(labels))
         glued = glued or [False] * len(labels)
         self.gaps = [0.0 if flag else style.space for flag in glued]
         self.lines: list[list[int]] = []
         room = 0.0
-        for index, word in enumerate(self.words):
-            needed = word.width + self.gaps[index]
+        for index, needed in enumerate(np.add(self.widths, self.gaps)):
             if not self.lines or needed > room:
                 self.lines.append([])
                 room = width
             self.lines[-1].append(index)
             room -= needed
 
+    @property
+    def height(self) -> float:
+        """The height of the lines."""
+        return self.type.line * max(1, len(self.lines))
+
     def draw(
         self,
+        axes: Axes,
         edge: float,
         top: float,
         shades: Float[np.ndarray, " word"],
         framed: Collection[int] = (),
-    ) -> float:
-        """Draw the lines below `top`, some words framed, and return where they end.
+    ) -> None:
+        """Draw the lines below `top`, some words framed.
 
         A right-to-left text begins at the right.
         """
-        line, space, size = self.type
-        height = 0.84 * line
-        for indices in self.lines:
-            x, sign, order = edge, 1, indices
+        line, _, size = self.type
+        for number, indices in enumerate(self.lines):
+            x, sign, align, order = edge, 1, "left", indices
             if self.backwards:
-                x, sign = edge + self.width, -1
-                labels = [self.words[index].label for index in indices]
+                x, sign, align = edge + self.width, -1, "right"
+                labels = [self.labels[index] for index in indices]
                 order = [indices[index] for index in visual_order(labels)]
-            y = top + 0.08 * line
-            frames: list[tuple[float, float]] = []
-            previous = None
+            y = top + (number + 0.5) * line
             for index in order:
-                word = self.words[index]
-                width = word.width + space
-                if previous is not None:
-                    x += sign * (self.gaps[index] - space)
-                start = x - width if self.backwards else x
-                box = (start, y, width, height)
-                self.canvas.add_shaded(
-                    word,
-                    box,
-                    float(shades[index]),
-                    size,
-                )
-                if index in framed:
-                    edges = [start, start + width]
-                    if previous in framed:
-                        edges += frames.pop()
-                    frames.append((min(edges), max(edges)))
-                x += sign * width
-                previous = index
-            for start, end in frames:
-                self.canvas.add_box(
-                    (start, y, end - start, height),
-                    zorder=3,
-                    fill=False,
-                    edgecolor=INK,
-                    linewidth=1.2,
-                )
-            top += line
-        return top if self.lines else top + line
+                x += sign * self.gaps[index]
+                place = x, y, self.labels[index], float(shades[index])
+                style = {"size": size, "ha": align}
+                draw_word(axes, *place, framed=index in framed, **style)
+                x += sign * self.widths[index]
+
+
+def draw_word(
+    axes: Axes,
+    x: float,
+    y: float,
+    label: str,
+    weight: float,
+    *,
+    framed: bool = False,
+    **style: Any,
+) -> None:
+    """Draw a word on the color of a weight, in a frame or without one."""
+    edge = INK if framed else "none"
+    box = {"facecolor": hex_color(weight), "edgecolor": edge, "pad": 1.5}
+    color = PAPER if abs(weight) > DARK else INK
+    axes.text(x, y, label, color=color, bbox=box, va="center_baseline", **style)
+
+
+def text_figure(
+    title: str, size: tuple[float, float], *notes: str
+) -> tuple[Figure, Axes]:
+    """Return a figure with axes in inches from the upper left corner."""
+    width, height = size[0], max(size[1], 0.3)
+    figure, ((axes,),) = grid_figure(title, 1, 1, (width, height), *notes)
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.axis("off")
+    return figure, axes
 
 
 def draw_document(document: DocumentWeights, *, title: str = "") -> Figure:
@@ -166,28 +174,18 @@ def draw_document(document: DocumentWeights, *, title: str = "") -> Figure:
     ]
     if not document.sentences:
         notes = ["no sentence"]
-    edge = MARGIN + BEFORE
-    with plotting():
-        canvas = Canvas()
-        y = canvas.add_title(title, WIDTH - 2 * MARGIN, *notes)
-        for index, labels in enumerate(document.sentences):
-            weight = float(document.weights[index])
-            box = (MARGIN, y + 0.08 * SMALL.line, BEFORE - 0.2, 0.84 * SMALL.line)
-            shade = weight / (darkest or 1.0)
-            canvas.add_shaded(
-                f"{weight:.3f}",
-                box,
-                shade,
-                SMALL_TYPE,
-            )
-            sentence = ShadedText(
-                canvas,
-                labels,
-                SMALL,
-                WIDTH - MARGIN - edge,
-            )
-            y = sentence.draw(edge, y, words[index] / (darkest_word or 1.0)) + GAP
-        return canvas.finish(y)
+    with plotting(title, *chain(*document.sentences)):
+        room = WIDTH - BEFORE
+        texts = [ShadedText(labels, SMALL, room) for labels in document.sentences]
+        height = sum((text.height + GAP for text in texts), 0.0)
+        figure, axes = text_figure(title, (WIDTH, height), *notes)
+        y = 0.0
+        for text, weight, row in zip(texts, document.weights, words, strict=True):
+            place = 0.0, y + SMALL.line / 2, f"{weight:.3f}", weight / (darkest or 1.0)
+            draw_word(axes, *place, size=SMALL_TYPE)
+            text.draw(axes, BEFORE, y, row / (darkest_word or 1.0))
+            y += text.height + GAP
+    return figure
 
 
 def draw_shaded_text(text: TextWeights, *, title: str = "") -> Figure:
@@ -206,45 +204,25 @@ def draw_shaded_text(text: TextWeights, *, title: str = "") -> Figure:
             "give a part of it"
         )
     end = round_scale_end(text.weights)
-    width = TEXT_WIDTH - 2 * MARGIN
-    note = NO_WORD if is_nearly_uniform(text.weights) else ""
-    with plotting():
-        canvas = Canvas()
-        y = canvas.add_title(title, width, note)
-        canvas.add_color_bar((MARGIN, y, 1.6, 0.1), end, text.weights)
-        edge = MARGIN + 1.8
-        room = TEXT_WIDTH - edge - MARGIN
-        y = max(
-            canvas.add_lines(
-                explain_colors(text),
-                edge,
-                y - 0.03,
-                room,
-            ),
-            y + 0.34,
-        )
+    notes = explain_colors(text), NO_WORD if is_nearly_uniform(text.weights) else ""
+    with plotting(title, *text.labels, text.name):
+        parts = []
+        height = BAR_ROOM
         for number in sorted(set(text.texts)):
             first = text.texts.index(number)
             part = slice(first, first + text.texts.count(number))
             labels, glued = text.labels[part], text.glued[part]
-            words = ShadedText(
-                canvas,
-                labels,
-                LARGE,
-                width,
-                glued,
-            )
-            framed = {index - first for index in text.framed}
-            y = (
-                words.draw(
-                    MARGIN,
-                    y,
-                    text.weights[part] / end,
-                    framed,
-                )
-                + TEXT_GAP
-            )
-        return canvas.finish(y)
+            parts.append((part, ShadedText(labels, LARGE, TEXT_WIDTH, glued)))
+            height += parts[-1][1].height + TEXT_GAP
+        figure, axes = text_figure(title, (TEXT_WIDTH, height), *notes)
+        axes.set_ylim(height - BAR_ROOM, 0)
+        y = 0.0
+        for part, words in parts:
+            framed = {index - part.start for index in text.framed}
+            words.draw(axes, 0.0, y, text.weights[part] / end, framed)
+            y += words.height + TEXT_GAP
+        add_color_bar(figure, end, text.weights, ax=axes, **BAR)
+    return figure
 
 
 def explain_colors(text: TextWeights) -> str:
@@ -285,50 +263,25 @@ def reading(
             f"{rows} rows of {columns} pieces are {rows * columns:,}; at most "
             f"{MAX_PARTS:,} are drawn: choose rows, or a part of the text"
         )
-    with plotting():
-        canvas = Canvas()
-        readers = canvas.measure(alignment.target, SMALL.size, 18)
-        before = widest(readers) + 0.15
-        text = ShadedText(
-            canvas,
-            alignment.source,
-            SMALL,
-            WIDTH - 2 * MARGIN - before,
-        )
+    with plotting(title, *alignment.source, *alignment.target):
+        readers = [shorten(label, 18) for label in alignment.target]
+        before = max(measure(readers, SMALL.size), default=0.0) + 0.15
+        text = ShadedText(alignment.source, SMALL, WIDTH - before)
         if len(text.lines) < 2:
-            needed = sum(word.width + SMALL.space for word in text.words)
-            text.width = max(READING_WIDTH - 2 * MARGIN - before, needed)
+            text.width = sum(text.widths) + sum(text.gaps)
+        height = rows * (text.height + GAP)
+        size = before + text.width, height + BAR_ROOM
         signs = explain_signs(alignment.source, alignment.target)
-        y = canvas.add_title(
-            title,
-            before + text.width,
-            READING_KEY,
-            signs,
-        )
-        canvas.add_color_bar((MARGIN, y, 1.0, 0.09), vmax, weights)
-        y += 2 * DETAIL
-        edge = MARGIN + before
-        x, align = edge - 0.12, "right"
+        figure, axes = text_figure(title, size, READING_KEY, signs)
+        axes.set_ylim(max(height, 0.3), 0)
+        edge, x, align = before, before - 0.06, "right"
         if text.backwards:
-            edge = MARGIN
-            x, align = edge + text.width + 0.12, "left"
+            edge, x, align = 0.0, text.width + 0.1, "left"
         for row, reader in enumerate(readers):
-            canvas.text(
-                reader,
-                x,
-                y + SMALL.line / 2,
-                size=SMALL.size,
-                color=INK,
-                ha=align,
-            )
+            y = row * (text.height + GAP)
+            style = {"size": SMALL.size, "ha": align, "va": "center_baseline"}
+            axes.text(x, y + SMALL.line / 2, reader, **style)
             framed = () if first is None else (first + row,)
-            y = (
-                text.draw(
-                    edge,
-                    y,
-                    weights[row] / vmax,
-                    framed,
-                )
-                + GAP
-            )
-        return canvas.finish(y)
+            text.draw(axes, edge, y, weights[row] / vmax, framed)
+        add_color_bar(figure, vmax, weights, ax=axes, **BAR)
+    return figure

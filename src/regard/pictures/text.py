@@ -115,16 +115,13 @@ UNFIT = (
 )
 
 
-def choose_fonts(labels: Iterable[str]) -> list[list[str]]:
-    """Choose the font families for each label, in order of preference.
-
-    A single family is chosen if it has all characters.
+def choose_fonts(texts: Iterable[str]) -> list[str]:
+    """Choose the font families for texts, in order of preference.
 
     Raises:
         InputError: No installed font covers some scripts.
     """
-    labels = list(labels)
-    needed = set("".join(labels))
+    needed = set("".join(texts))
     coverage = _cover(needed)
     if missing := needed.difference(*coverage.values()):
         _find_new_fonts()
@@ -139,11 +136,7 @@ def choose_fonts(labels: Iterable[str]) -> list[list[str]]:
             f"no installed font has {', '.join(names)}; install a font of this script (Debian: fonts-noto-core, "
             "fonts-noto-cjk, fonts-symbola), or write .html, which uses the browser's fonts"
         )
-    families = []
-    for label in labels:
-        complete = [name for name, has in coverage.items() if has >= set(label)]
-        families.append(complete[:1] or list(coverage))
-    return families
+    return list(coverage)
 
 
 def script(char: str) -> str:

@@ -1,10 +1,10 @@
-"""The views of head maps: matrix, lines, heads, shaded text, rollout, entropies."""
+"""Views of the maps of heads: matrix, reading, lines, heads, rollout and entropy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,33 +14,42 @@ from regard.maps.heads import HeadMaps
 from regard.maps.reductions import Numbers, average_heads, mean_entropies, rollout
 from regard.pictures.canvas import (
     COLORS,
-    INK,
-    MARGIN,
-    Canvas,
+    MUTED,
     choose_scale_end,
+    grid_figure,
     plotting,
     round_up,
-    widest,
 )
 from regard.pictures.chart import Grid, charts
-from regard.pictures.heatmap import LABELS, heatmap, multiples
+from regard.pictures.heatmap import LABELS, heatmap, measure_labels, multiples
 from regard.pictures.shaded_text import reading
-from regard.pictures.text import explain_signs
+from regard.pictures.text import explain_signs, shorten
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROW, GAP, LINE, TYPE = 0.21, 2.4, 0.2, 9.0
-"""The height of a piece, the gap between the copies and the height of a line above
-them, in inches; the type size in points."""
+ROW, GAP, TYPE = 0.21, 2.4, 9.0
+"""The height of a label and the gap between targets and sources, in inches; the type
+size in points."""
 STYLES = "-", (0, (3, 1.5))
 """Line styles: solid for the first heads, one color each, then dashed with the same
 colors."""
 MAX_LINES = len(COLORS) * len(STYLES)
 WIDEST, FAINTEST = 3.6, 0.3
-"""The width in points at weight 1; the opacity at weight 0."""
-SAMPLE, ENTRY = 0.3, 1.6
-"""A sample line of the legend, and the width of an entry, in inches."""
+"""The width of a line in points at weight 1; its opacity at weight 0."""
+LEGEND_COLUMNS = 3
+MAX_HEADS = 4
+"""The maximum number of heads drawn as lines by default. If there are more, only those
+of the last layer are drawn."""
+THRESHOLD = 0.15
+"""The default of the minimum weight with a line."""
+PART_REMEDY = "give words, source or target"
+PAGE_REMEDY = "write a .html page, without a map"
+"""The advice if a picture would be too large, for views that can show a part of a map
+and for others."""
+AVERAGED = ("matrix", "reading")
+"""The views that show the mean of all heads."""
 
 
 def lines(
@@ -49,7 +58,7 @@ def lines(
     target: Sequence[str],
     names: Sequence[str],
     *,
-    threshold: float = 0.15,
+    threshold: float = THRESHOLD,
     title: str = "",
 ) -> Figure:
     """Plot attention as lines between targets at the left and sources at the right.
@@ -68,123 +77,72 @@ def lines(
     note = f"a line is as wide as its weight; weights under {threshold:g} have none"
     if not (weights >= threshold).any():
         note += ", and no weight is larger"
-    with plotting():
-        canvas = Canvas()
-        target_words = canvas.measure(target, TYPE)
-        source_words = canvas.measure(source, TYPE)
-        target_width = widest(target_words, 0.2)
-        width = target_width + widest(source_words, 0.2)
-        y = canvas.add_title(
-            title,
-            max(width + GAP, 2 * ENTRY, 4.3),
-            note,
-            explain_signs(source, target),
-        )
-
-        entries = int((canvas.width - 2 * MARGIN) / ENTRY)
-        for head, name in enumerate(names):
-            row, column = divmod(head, entries)
-            x = MARGIN + ENTRY * column
-            middle = y + LINE * (row + 0.5)
-            sample = ((x, middle), (x + SAMPLE, middle))
-            _draw_lines(
-                canvas,
-                [sample],
-                [1.0],
-                head,
-            )
-            canvas.text(
-                name,
-                x + SAMPLE + 0.06,
-                middle,
-                color=INK,
-            )
-        y += LINE * -(-len(names) // entries)
-
-        target_edge = (canvas.width - width - GAP) / 2 + target_width
-        source_edge = target_edge + GAP
+    notes = note, explain_signs(source, target)
+    count = max(len(source), len(target), 1)
+    width = GAP + 1 + sum(measure_labels(side, TYPE) for side in (source, target))
+    height = ROW * (count + 2 + math.ceil(len(names) / LEGEND_COLUMNS))
+    with plotting(title, *source, *target, *names):
+        figure, ((axes,),) = grid_figure(title, 1, 1, (width, height), *notes)
+        axes.set(xlim=(0, 1), ylim=(count, -1))
+        axes.axis("off")
         columns = (
-            ("target (queries)", target_words, target_edge - 0.06, "right"),
-            ("source (keys)", source_words, source_edge + 0.06, "left"),
+            ("target (queries)", target, -0.02, "right"),
+            ("source (keys)", source, 1.02, "left"),
         )
-        for heading, words, x, align in columns:
-            canvas.text(
-                heading,
-                x,
-                y + LINE / 2,
-                ha=align,
-            )
-            for index, word in enumerate(words):
-                canvas.text(
-                    word,
-                    x,
-                    y + LINE + ROW * (index + 0.5),
-                    size=TYPE,
-                    color=INK,
-                    ha=align,
-                )
-
-        # lines from one piece start at different heights
-        spread = ROW * 0.6 / max(len(weights), 1)
-        center = (len(weights) - 1) / 2
-        for head, head_weights in enumerate(weights):
-            middle = y + LINE + ROW / 2 + spread * (head - center)
-            visible = (head_weights >= threshold) & (head_weights > 0)
-            # the greatest weight is drawn last and thus on top
-            pairs = sorted(np.argwhere(visible), key=lambda pair: head_weights[*pair])
-            ends = []
-            for row, column in pairs:
-                start = (target_edge, middle + ROW * row)
-                ends.append((start, (source_edge, middle + ROW * column)))
-            shares = [float(head_weights[*pair]) for pair in pairs]
-            _draw_lines(
-                canvas,
-                ends,
-                shares,
-                head,
-            )
-        return canvas.finish(y + LINE + ROW * max(len(source), len(target), 1))
+        for heading, labels, x, align in columns:
+            axes.text(x, -0.5, heading, ha=align, va="center", color=MUTED)
+            style: Any = {"size": TYPE, "ha": align, "va": "center"}
+            for row, label in enumerate(labels):
+                axes.text(x, row + 0.5, shorten(label), **style)
+        for head, (name, head_weights) in enumerate(zip(names, weights, strict=True)):
+            # heads are shifted so that lines between the same labels do not overlap
+            shift = 0.6 * (head - (len(names) - 1) / 2) / len(names)
+            visible = np.where(head_weights >= threshold, head_weights, 0.0)
+            style_index, color_index = divmod(head, len(COLORS))
+            style = {"color": COLORS[color_index], "linestyle": STYLES[style_index]}
+            # an empty line for the legend
+            axes.plot([], [], label=name, linewidth=WIDEST / 2, **style)
+            _draw_lines(axes, visible, shift, **style)
+        figure.legend(loc="outside lower left", ncols=LEGEND_COLUMNS)
+    return figure
 
 
 def _draw_lines(
-    canvas: Canvas, ends: Sequence[tuple], weights: Sequence[float], head: int
+    axes: Axes, weights: np.ndarray, shift: float, color: str, linestyle: Any
 ) -> None:
-    """Draw the lines of one head."""
+    """Draw the lines of one head; the greatest weight comes last and is on top."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
-    turn, index = divmod(head, len(COLORS))
-    shares = np.minimum(weights, 1.0)
-    opacities = FAINTEST + (1 - FAINTEST) * shares
+    pairs = sorted(np.argwhere(weights > 0), key=lambda pair: weights[*pair])
+    shares = np.array([min(weights[*pair], 1.0) for pair in pairs])
+    ends = [
+        ((0, row + 0.5 + shift), (1, column + 0.5 + shift)) for row, column in pairs
+    ]
     collection = LineCollection(
-        list(ends),
-        colors=[to_rgba(COLORS[index], opacity) for opacity in opacities],
+        ends,
+        colors=[to_rgba(color, FAINTEST + (1 - FAINTEST) * share) for share in shares],
         linewidths=WIDEST * shares,
-        linestyles=[STYLES[turn]],
-        capstyle="butt" if turn else "round",
-        transform=canvas.inches,
+        linestyles=[linestyle],
     )
-    canvas.figure.add_artist(collection)
-
-
-MAX_HEADS = 4
-"""The maximum of heads drawn as lines by default; if there are more, only the last
-layer's are drawn."""
-THRESHOLD = 0.15
-"""The default of the minimum weight with a line."""
-PART_REMEDY = "give words, source or target"
-PAGE_REMEDY = "write a .html page, without a map"
-"""The remedies for a picture that would be too large: for views with and without
-parts."""
-AVERAGED = ("matrix", "reading")
-"""The views of the mean of all heads."""
+    axes.add_collection(collection)
 
 
 def select_heads(maps: HeadMaps, view: str, numbers: Numbers) -> HeadMaps:
-    """Select the maps that a view shows: those with these numbers, or all.
+    """Select the maps that a view shows.
+
+    Args:
+        maps: All maps.
+        view: The name of the view.
+        numbers: The numbers of the chosen maps. Default: all, or for lines those of the
+            last layer if there are more than `MAX_HEADS`.
+
+    Returns:
+        The chosen maps; their mean for the views in `AVERAGED`; the rollout beside the
+        mean of the last layer for `rollout`.
 
     Raises:
-        InputError: There is no map of a number, or no rollout of these.
+        InputError: There is no map with a number, or these maps have no rollout.
     """
     if view == "rollout":
         if numbers is not None:
@@ -218,18 +176,17 @@ def draw_heads(
     """Draw a view of selected maps.
 
     Args:
-        maps: The maps.
-        view: The view.
-        places: The source and target positions.
-        title: The title.
-        scale: The end of the scale. Default: by the weights.
-        threshold: The minimum weight with a line. Default: 0.15.
+        maps: The maps that `select_heads` returned.
+        view: The name of the view.
+        places: The source and target positions to draw.
+        scale: The end of the color scale. Default: it depends on the weights.
+        threshold: The minimum weight with a line. Default: `THRESHOLD`.
 
     Returns:
-        The title with what was left out, and the figure.
+        The title, with the positions if only a part is drawn, and the figure.
 
     Raises:
-        InputError: It has more than `LABELS` labels per side.
+        InputError: There are more than `LABELS` positions per side.
     """
     source, target = places
     check_size(source.stop - source.start, target.stop - target.start, PART_REMEDY)
@@ -245,43 +202,29 @@ def draw_heads(
         scale = choose_end(maps.weights)
     part = maps.part(source, target)
     sides = part.source.pieces, part.target.pieces
+    style: Any = {"title": title, "vmax": scale}
     if view == "matrix":
-        figure = heatmap(part.mean(), title=title, vmax=scale)
-    elif view == "reading":
+        return title, heatmap(part.mean(), **style)
+    if view == "reading":
         first = target.start - source.start if maps.is_self_attention else None
-        figure = reading(
-            part.mean(),
-            title=title,
-            vmax=scale,
-            first=first,
-        )
-    elif view == "lines":
-        least = THRESHOLD if threshold is None else threshold
-        figure = lines(
-            part.weights,
-            *sides,
-            part.names,
-            threshold=least,
-            title=title,
-        )
-    else:
-        names, layers = part.names, part.layers
-        figure = multiples(
-            part.weights,
-            names,
-            layers,
-            sides,
-            vmax=scale,
-            title=title,
-        )
-    return title, figure
+        return title, reading(part.mean(), first=first, **style)
+    if view == "lines":
+        minimum = THRESHOLD if threshold is None else threshold
+        weights = part.weights
+        return title, lines(weights, *sides, part.names, threshold=minimum, title=title)
+    return title, multiples(part.weights, part.names, part.layers, sides, **style)
 
 
 def check_size(source: int, target: int, remedy: str) -> None:
-    """Check that a picture can have so many labels.
+    """Check that a picture has at most `LABELS` labels per side.
+
+    Args:
+        source: The number of sources.
+        target: The number of targets.
+        remedy: What to do if there are more.
 
     Raises:
-        InputError: It can't, with a remedy.
+        InputError: There are more.
     """
     if max(source, target) > LABELS:
         raise InputError(
@@ -290,10 +233,10 @@ def check_size(source: int, target: int, remedy: str) -> None:
 
 
 def draw_entropies(maps: HeadMaps) -> Figure:
-    """Plot a row per layer and a cell per head: `mean_entropies`, in bits.
+    """Plot the mean entropy of each head, in bits: a row per layer, a cell per head.
 
-    The scale goes from 0 (one source) to log2 of the number of keys (uniform), as the
-    title notes. A head without weights has a dash.
+    The scale goes from 0 (a single key) to log2 of the number of keys (uniform
+    weights), as the title notes. A head without weights has a dash.
 
     Raises:
         InputError: matplotlib is not installed.
@@ -304,13 +247,4 @@ def draw_entropies(maps: HeadMaps) -> Figure:
     rows = {}
     for number, layer in enumerate(maps.by_layer()):
         rows[f"layer {number}"] = mean_entropies(layer).tolist()
-    return charts(
-        [
-            Grid(
-                title,
-                "head",
-                rows,
-                maximum,
-            )
-        ]
-    )
+    return charts([Grid(title, "head", rows, maximum)])

@@ -89,7 +89,6 @@ def write_figure(
     """Write a figure to a file, .png, .svg or .pdf by its suffix.
 
     Args:
-        figure: The figure.
         path: The file.
         title: The title in its metadata.
         width: The printed width of a .png in centimeters, with 300 dots per inch.

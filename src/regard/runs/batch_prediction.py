@@ -1,7 +1,6 @@
-"""Batch prediction: files in parts, computed by any number of processes or by Ray."""
+"""Batch prediction: files in parts, computed by any number of processes."""
 
 import hashlib
-import importlib
 import json
 import logging
 import os
@@ -14,15 +13,15 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from regard.data.cache import begin_progress
 from regard.data.files import stat_stamp
 from regard.data.inputs import RawRow, RowReader, Span
 from regard.data.rows import RowCollector
-from regard.data.shards import begin_progress
 from regard.errors import InputError
 from regard.storage import atomic
 from regard.storage.atomic import NAME as LOCK
 from regard.storage.atomic import PAUSE, InUse, Lock, wait_for_lock
-from regard.storage.manifest import NAME as MANIFEST
+from regard.storage.verified_files import MANIFEST
 from regard.tasks.base import row_example
 from regard.tasks.options import PredictOptions
 from regard.tasks.run import Run
@@ -236,47 +235,6 @@ def show_progress(job: Job, *, silent: bool = False) -> "tqdm[Any]":
     done = job.count_rows(job.find_finished())
     title = f"{job.request.verb} {job.folder}"
     return begin_progress(title, rows, done, silent=silent)
-
-
-def run_on_ray(job: Job, load: Callable[[], Worker]) -> Record:
-    """Compute a job as `run_job` does, on each free processor of a Ray cluster.
-
-    It is the cluster that this process is connected to, or that RAY_ADDRESS names, or
-    one of this machine. Ray starts the task of a lost node again on another one.
-
-    Args:
-        job: The job.
-        load: Loads the worker of a task.
-
-    Returns:
-        The totals of the manifest.
-
-    Raises:
-        InputError: A row is bad and bad ones are not skipped; it names file and line.
-        RunError: A part cannot be written.
-    """
-    ray = importlib.import_module("ray")
-    if not ray.is_initialized():
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    free = int(ray.available_resources().get("CPU", 0))
-    count = max(1, min(free, len(job.spans)))
-    compute = ray.remote(run_job_in)
-    waiting = tasks = [compute.remote(os.getcwd(), job, load) for _ in range(count)]
-    try:
-        with show_progress(job) as progress:
-            while waiting:
-                ended, waiting = ray.wait(waiting, timeout=1)
-                ray.get(ended)
-                progress.update(job.count_rows(job.find_finished()) - progress.n)
-        return ray.get(tasks[0])
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from error
-
-
-def run_job_in(folder: str, job: Job, load: Callable[[], Worker]) -> Record:
-    """Compute a job whose paths may be relative to a folder."""
-    os.chdir(folder)
-    return run_job(job, load())
 
 
 def take_part(job: Job, number: int, worker: Worker, progress: "tqdm[Any]") -> bool:

@@ -16,15 +16,14 @@ from torch import nn
 from regard.data.records import Records, records_of
 from regard.errors import InputError
 from regard.runs import run_file
-from regard.runs.load import CONFIG, load
 from regard.runs.recipes import path_of
+from regard.runs.run_file import CONFIG, load
 from regard.runs.train import train as train_file
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import Setup
 from regard.tasks.custom import Custom, CustomData, CustomModel, CustomRun
-from regard.training.devices import count_parameters
 from regard.training.objectives import Objective, Supervised
-from regard.training.settings import Training
+from regard.training.settings import Training, count_parameters
 
 Settings = Mapping[str, Any]
 SETS = {"validation": "valid", "dev": "valid"}
@@ -63,13 +62,10 @@ def train(
     path = path_of(str(recipe))
     folder = Path("runs") / path.stem if out is None else Path(out)
     named_settings, sets = name_rows(settings)
-    notes: list[str] = []
     with show_log():
-        config = run_file.read(path, list_overrides(named_settings), notes.append)
+        config = run_file.read(path, list_overrides(named_settings))
         config = replace(config, data=replace_rows(config.data, sets))
-        train_file(
-            config, folder, resume=resume, allow_change=allow_change, notes=notes
-        )
+        train_file(config, folder, resume=resume, allow_change=allow_change)
         run = load(folder)
     run.config = replace(run.config, data=replace_rows(run.config.data, sets))
     return run

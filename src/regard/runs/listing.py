@@ -1,6 +1,6 @@
-"""The runs of a folder: what each one is, and how two differ."""
+"""The runs of a folder, each in short."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,10 +10,7 @@ import pydantic
 
 from regard.config import yaml_tree
 from regard.errors import InputError
-from regard.runs.load import CONFIG
-from regard.runs.resume import ABSENT, compare
-from regard.storage import manifest
-from regard.storage.manifest import CHANGED
+from regard.runs.run_file import CONFIG
 from regard.storage.run_folder import (
     ABOUT_TRAINING,
     METRICS,
@@ -21,17 +18,9 @@ from regard.storage.run_folder import (
     RunDirectory,
     is_run,
 )
+from regard.storage.verified_files import CHANGED, MANIFEST
 
 Values = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class LogEntry:
-    """A line of the log of training: the figures of an update, or of a validation."""
-
-    kind: str
-    update: int
-    figures: Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -97,26 +86,26 @@ def read_record(folder: Path) -> Record:
     model, training = (
         values if isinstance(values, dict) else {} for values in sections
     )
-    entries = read_log(run)
     result = run.read_object(RESULT) if run.has(RESULT) else {}
+    steps = 0
     figures = {}
-    for entry in entries:
-        if entry.kind == "validation":  # the last one counts
+    for kind, update, values in read_log(run):
+        steps = max(steps, update)
+        if kind == "validation":  # the last one counts
             figures = {
                 f"valid/{name}": value
-                for name, value in entry.figures.items()
+                for name, value in values.items()
                 if value is not None
             }
     final = {name: result[name] for name in result if name not in ABOUT_TRAINING}
     for name, value in result.items():
         if not isinstance(value, int | float):
             raise InputError(f"{folder / RESULT}: {name} is no number, {CHANGED}")
-    steps = max((entry.update for entry in entries), default=0)
     stats = [entry.stat() for entry in folder.rglob("*") if entry.is_file()]
     return Record(
         run=str(folder),
-        task=str(config.get("task", ABSENT)),
-        model=str(model.get("name", ABSENT)),
+        task=str(config.get("task", "(none)")),
+        model=str(model.get("name", "(none)")),
         steps=int(result.get("steps") or steps),
         planned=training.get("steps", 0),
         figures=final or figures,
@@ -129,14 +118,16 @@ def read_record(folder: Path) -> Record:
 
 def read_settings(run: RunDirectory) -> Values:
     """Return the run file as plain values; its task need not be installed."""
-    root, _ = yaml_tree.read(run.file(CONFIG))
+    root = yaml_tree.read(run.file(CONFIG))
     return root.plain() if isinstance(root.value, dict) else {}
 
 
-LOG_ENTRY = pydantic.TypeAdapter(tuple[str, int, dict[str, float | None]])
+Entry = tuple[str, int, dict[str, float | None]]
+"""A line of the log of training: its kind, the update and the figures."""
+ENTRY = pydantic.TypeAdapter(Entry)
 
 
-def read_log(run: RunDirectory) -> list[LogEntry]:
+def read_log(run: RunDirectory) -> list[Entry]:
     """Return the log of a run's training; none without a log.
 
     Raises:
@@ -147,7 +138,7 @@ def read_log(run: RunDirectory) -> list[LogEntry]:
     for number, record in enumerate(records, 1):
         try:
             values = (record.pop("kind", None), record.pop("update", None), record)
-            entries.append(LogEntry(*LOG_ENTRY.validate_python(values, strict=True)))
+            entries.append(ENTRY.validate_python(values, strict=True))
         except pydantic.ValidationError as error:
             raise InputError(
                 f"{run.path / METRICS}:{number}: has no kind, update and figures; "
@@ -164,45 +155,10 @@ def list_runs(folder: Path) -> list[Record]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected a folder of runs")
-    paths = [path.parent for path in sorted(folder.rglob(manifest.NAME))]
+    paths = [path.parent for path in sorted(folder.rglob(MANIFEST))]
     records = [read_record(path) for path in paths if is_run(path)]
     if not records:
         raise InputError(
             f"{folder}: has no runs; `regard train RECIPE` makes one in runs/"
         )
     return records
-
-
-def sort_records(records: Sequence[Record], key: str) -> list[Record]:
-    """Sort runs by a key: names upwards, numbers downwards, runs without it last.
-
-    A key is a field, `figure`, or the name of a metric.
-
-    Raises:
-        InputError: No run has the key.
-    """
-    pairs = []
-    names: dict[str, None] = {}
-    for record in records:
-        values = {**asdict(record), **record.figures}
-        values["figure"] = record.figure and record.figure[1]
-        del values["figures"]
-        names |= dict.fromkeys(values)
-        pairs.append((values.get(key), record))
-    missing = [record for value, record in pairs if value is None]
-    pairs = [pair for pair in pairs if pair[0] is not None]
-    if not pairs:
-        raise InputError(f"no run has a {key} to sort by; there are {', '.join(names)}")
-    upwards = isinstance(pairs[0][0], str)
-    pairs.sort(key=lambda pair: pair[0], reverse=not upwards)
-    return [*(record for _, record in pairs), *missing]
-
-
-def compare_runs(first: Path, second: Path) -> list[tuple[str, Any, Any]]:
-    """Return (key, first value, second value) of settings and figures that differ."""
-    sides = []
-    for folder in (first, second):
-        record = read_record(folder)
-        settings = read_settings(RunDirectory.open(folder))
-        sides.append({**settings, **record.figures, "parameters": record.parameters})
-    return compare(*sides)

@@ -1,22 +1,25 @@
-"""Run files: YAML that names a task and has all its settings."""
+"""Run files, and the trained runs that lie beside them."""
 
-import json
 import logging
-from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import pydantic
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils import _device
 
 from regard.config import loader, yaml_tree
 from regard.config.loader import Renames
 from regard.config.registry import Discriminated
 from regard.errors import InputError
 from regard.runs.recipes import FOLDER
-from regard.storage.manifest import content, resolve_inside
+from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.storage.verified_files import check_fit, outline
 from regard.tasks.catalog import TASKS
-from regard.training.settings import Training, tenth
+from regard.training.settings import Training, choose_device
 
 ENVIRONMENT = "environment.json"
 """The file of a run folder with the versions of packages it was trained with."""
@@ -62,33 +65,31 @@ RENAMES = Renames(
         "training.recompute": False,
         "training.sharded": False,
         "training.stop_above": 0.0,
+        "training.tracker": None,
         "masking.whole_words": False,
         "learning.signal": "regret",
         "states": "fresh",
         "vectors": None,
         "data.mixture": {},
         "data.answer_end": "answer_end",
+        "data.shortest": 0.03,
+        "data.longest": 0.35,
+        "data.quieter": 12.0,
     },
 )
 """Former names and keys in run files, of this and of older run folders."""
 log = logging.getLogger("regard")
 
 
-def read(
-    path: Path,
-    settings: Sequence[str] = (),
-    note_warmup: Callable[[str], None] = log.debug,
-) -> RunConfig:
+def read(path: Path, settings: Sequence[str] = ()) -> RunConfig:
     """Read a run file with `key.sub=value` settings on top.
 
     Args:
         path: The run file.
         settings: Settings that replace those of the file; the last one wins.
-        note_warmup: Takes a line where settings shorten the warm-up with the training.
 
     Raises:
-        InputError: One line for each mistake; or a package is missing that the run
-            was trained with.
+        InputError: One line for each mistake.
     """
 
     def note(line: str) -> None:
@@ -96,81 +97,10 @@ def read(
         is_example = path.parent == FOLDER and line.startswith("data.")
         log.log(logging.DEBUG if is_example else logging.INFO, line)
 
-    settings = [*settings, *adapt_training(path, settings, note_warmup)]
-    try:
-        return loader.load(
-            path,
-            RunConfig,
-            settings,
-            RENAMES,
-            note,
-        )
-    except InputError as error:
-        packages = list_missing_plugins(path.parent)
-        if packages:
-            raise InputError(
-                f"{path.parent}: was trained with {' and '.join(packages)}, which is "
-                "not installed here; install it"
-            ) from error
-        raise
-
-
-def adapt_training(
-    path: Path, settings: Sequence[str], note: Callable[[str], None]
-) -> list[str]:
-    """Return the settings that follow from one of `training.steps`.
-
-    It replaces the file's `epochs`; where it is lower than the file's steps, a warm-up
-    that no setting gives becomes at most a tenth of the updates.
-    """
-    keys = {setting.partition("=")[0].strip() for setting in settings}
-    if "training.steps" not in keys or "training" in keys:
-        return []
-    if "training.epochs" in keys:
-        raise InputError(
-            "training.steps and training.epochs are both set; choose one of them"
-        )
-    adapted = ["training.epochs=null"]
-    former = read_training(path)
-    training = read_training(path, settings)
-    steps: Any = training.get("steps")
-    warmup: Any = former.get("warmup", Training.warmup)
-    former_steps = former.get("steps", Training.steps)
-    numbers = (steps, former_steps, warmup)
-    is_checked = all(type(number) is int for number in numbers)
-    if "training.warmup" in keys or not is_checked or steps >= former_steps:
-        return adapted
-    shortened = min(warmup, tenth(steps))
-    if shortened < warmup:
-        note(
-            f"training.steps is lowered to {steps:,}, and the warm-up from {warmup:,} "
-            f"to {shortened:,} updates"
-        )
-    return [*adapted, f"training.warmup={shortened}"]
-
-
-def read_training(path: Path, settings: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the settings of training in a file, without checking them."""
-    root, _ = loader.read_tree(path, settings)
-    training = root.plain().get("training")
-    return training if isinstance(training, dict) else {}
-
-
-def list_missing_plugins(folder: Path) -> list[str]:
-    """Return the packages that a run was trained with and that are not installed."""
-    try:
-        environment = json.loads(content(resolve_inside(folder, ENVIRONMENT)))
-    except (OSError, ValueError, RecursionError, InputError):
-        # No run's folder, or a damaged one, which the manifest's reader reports.
-        return []
-    plugins = environment.get("plugins", []) if isinstance(environment, dict) else []
-    missing = []
-    for package in map(str, plugins):
-        try:
-            version(package.partition(" ")[0])
-        except PackageNotFoundError:
-            missing.append(package)
-    return missing
+    # a number of updates replaces the file's epochs
+    if any(setting.startswith("training.steps=") for setting in settings):
+        settings = ["training.epochs=null", *settings]
+    return loader.load(path, RunConfig, settings, RENAMES, note)
 
 
 def dump(config: RunConfig) -> str:
@@ -185,3 +115,187 @@ def make_schema() -> dict[str, Any]:
     )
     adapter = pydantic.TypeAdapter(RunConfig, config=options)
     return {"title": "A run file of regard"} | adapter.json_schema()
+
+
+CONFIG = "config.yaml"
+SIZE_FACTOR, FREE_SIZE = 4, 1 << 28
+"""A model may have this many times the bytes of its weights, and so many more, for
+tables that are not saved."""
+TENSOR_FACTOR, FREE_TENSORS = 10, 1000
+"""A model may make this many tensors for each one of its weights, and so many more."""
+R = TypeVar("R")
+ANY_TASK: Any = object
+
+
+def load(
+    path: Path | str,
+    device: str = "auto",
+    *,
+    allow_missing: bool = False,
+    int8: bool = False,
+    task: type[R] = ANY_TASK,
+) -> R:
+    """Open the trained run in a folder.
+
+    Args:
+        path: The folder. An unfinished run has the weights of its best checkpoint, or
+            of its newest without a validation.
+        device: The kind of device; `auto` is an accelerator if there is one.
+        allow_missing: Leave parameters that the weights lack as they are initialized.
+        int8: Multiply in 8-bit integers by the run's engine (`Run.use_engine`).
+        task: The class that the run must have; what a run can do depends on it.
+
+    Raises:
+        InputError: A file is missing or damaged, weights are not finite, the folder is
+            no run or of another task, or `int8` is not supported.
+    """
+    folder = RunDirectory.open(Path(path))
+    config = read(folder.file(CONFIG))
+    is_finished = folder.has(WEIGHTS)
+    tensors = None if is_finished else read_checkpoint(folder, config.training)
+    check_sizes(folder, config, tensors, allow_missing=allow_missing)
+    run: Any = TASKS[config.task].open(folder, config)
+    if not issubclass(type(run), task):
+        raise InputError(
+            f"{path}: is a run of the task {config.task}, which can "
+            f"{', '.join(run.supports)}; expected a {task.__name__}"
+        )
+    if tensors is None:
+        tensors = folder.load_tensors(WEIGHTS)
+    try:
+        run.load_weights(tensors, allow_missing=allow_missing)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    run.model.to(choose_device("cpu" if int8 and device == "auto" else device)).eval()
+    if is_finished and not allow_missing:
+        run.use_engine(folder, int8=int8)
+    elif int8:
+        raise InputError(
+            f"{path}: --int8 needs the weights of a finished training. "
+            "Remove --int8, or finish the training with --resume."
+        )
+    return run
+
+
+class ModelOutline(TorchFunctionMode):
+    """A mode in which tensors have a shape but no storage, and are counted.
+
+    Filling them is left out.
+    """
+
+    def __init__(self, location: str, limit: int) -> None:
+        super().__init__()
+        self.location = location
+        self.limit = limit
+        self.count = 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.Tensor.mul and not isinstance(args[1], torch.Tensor):
+            # Without storage this and the next would load PyTorch's compiler.
+            return args[0]
+        if func in (torch.randn, torch.rand):
+            func = torch.empty
+            kwargs.pop("generator", None)
+        if func in _device._device_constructors():
+            kwargs["device"] = "meta"
+            self.count += 1
+            if self.count > self.limit:  # other calls restore the state of gradients
+                raise InputError(
+                    f"{self.location} describes far more layers than the weights have; "
+                    "is it of this run?"
+                )
+        name = getattr(func, "__name__", "")
+        fills = name.endswith("_") and not name.startswith("_")
+        if fills and name != "requires_grad_":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def check_sizes(
+    folder: RunDirectory,
+    config: RunConfig,
+    tensors: Mapping[str, Tensor] | None = None,
+    *,
+    allow_missing: bool = False,
+) -> None:
+    """Build the run's model without storage and compare it with its weights.
+
+    Args:
+        folder: The folder of the run.
+        config: Its run file.
+        tensors: The weights; by default the header of the run's own file.
+        allow_missing: Whether weights may lack parameters.
+
+    Raises:
+        InputError: Parameters have other shapes than the weights, or the model would
+            be far larger than these.
+    """
+    if tensors is None:
+        tensors = outline(folder.file(WEIGHTS))
+    count = len(tensors)
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    location = f"{folder.path}: its run file"
+    with ModelOutline(location, TENSOR_FACTOR * count + FREE_TENSORS):
+        model = TASKS[config.task].open(folder, config).model
+    parts = [*model.parameters(), *model.buffers()]
+    model_size = sum(part.nbytes for part in parts)
+    if model_size > SIZE_FACTOR * size + FREE_SIZE:
+        raise InputError(
+            f"{location} describes a model of {model_size:,} bytes, its weights have "
+            f"{size:,}"
+        )
+    # A custom run gets its parameters from the weights.
+    if next(model.parameters(), None) is not None:
+        check_fit(model, tensors, allow_missing=allow_missing)
+
+
+def read_checkpoint(folder: RunDirectory, settings: Training) -> dict[str, Tensor]:
+    """Return the weights of the best checkpoint, or of the newest without a validation.
+
+    They are averaged where the run averages them. A line says which checkpoint it is.
+    The folder is only read, since another process may be training the run.
+
+    Raises:
+        InputError: There is no checkpoint, or it is damaged.
+    """
+    checkpoint = folder.checkpoints.newest()
+    if checkpoint is None:
+        raise InputError(
+            f"{folder.path}: has no {WEIGHTS} yet; finish its training with `regard "
+            f"train ... --out {folder.path} --resume`"
+        )
+    kind = "newest"
+    match checkpoint.state:
+        case {"selection": {"best": [{"update": int(update)}, *_]}}:
+            kind = "best"
+            if update != checkpoint.step:
+                checkpoint = folder.checkpoints.load(update)
+    log.warning(
+        "%s: this run is unfinished: its %s checkpoint, of update %d, is used; regard "
+        "train --out %s --resume goes on",
+        *(folder.path, kind, checkpoint.step, folder.path),
+    )
+    weights = checkpoint.tensors("model")
+    if settings.average_decay:
+        return apply_average(weights, checkpoint.tensors("average"))
+    return weights
+
+
+def apply_average(
+    weights: Mapping[str, Tensor], average: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return a checkpoint's weights with their averages.
+
+    It has tied weights by each name and their average by one: a weight without an
+    average has that of an equal one.
+    """
+    result = {**weights, **average}
+    for name in weights.keys() - average.keys():
+        for candidate in average:
+            if torch.equal(weights[candidate], weights[name]):
+                result[name] = average[candidate]
+                break
+    return result

@@ -66,7 +66,6 @@ def build_app(
     """Build the ASGI application that serves runs.
 
     Args:
-        runs: The runs.
         limits: What is accepted.
         hosts: The host names of the server.
         any_address: Whether requests to any literal address are accepted too.

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.serve.openai import build_openai_operations
 from regard.serve.operations import build_operations
 from regard.serve.worker import Replicas, ServedRun
-from regard.storage.manifest import content
+from regard.storage.verified_files import read_content
 from regard.tasks.run import Run
 from regard.tasks.summary import FILE
 
@@ -80,7 +80,7 @@ def read_example(run: Run[Any, Any], folder: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        example = json.loads(content(path)).get("request") or {}
+        example = json.loads(read_content(path)).get("request") or {}
         values = {key: str(value) for key, value in example.items() if value}
     except (OSError, ValueError, RecursionError, AttributeError) as error:
         logger.warning(

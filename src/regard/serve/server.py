@@ -10,7 +10,6 @@ from urllib.parse import urlunsplit
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.logging import AccessFormatter
 
 from regard.errors import InputError, RunError
 from regard.extras import WINDOWS
@@ -21,7 +20,6 @@ ALL_INTERFACES = ("0.0.0.0", "::")
 """Addresses to listen at for every interface; no browser names them."""
 MAX_HEAD = 1 << 16
 """Bytes of the head of a request."""
-ACCESS_LINE = '%(asctime)s %(client_addr)s "%(request_line)s" %(status_code)s'
 
 
 class Terminated(RunError):
@@ -98,31 +96,17 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def build_server(
-    app: ASGIApp,
-    limits: Limits,
-    *,
-    access_log: bool = False,
-    proxies: Sequence[str] = (),
-) -> uvicorn.Server:
-    """Build a server that answers accepted requests before it ends.
-
-    Args:
-        app: The application.
-        limits: What is accepted.
-        access_log: Whether to write a line per response to standard error.
-        proxies: Addresses whose `X-Forwarded-For` is trusted.
-    """
+def build_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
+    """Build a server that answers accepted requests before it ends."""
     config = uvicorn.Config(
         app,
         http="h11",
         ws="none",
         lifespan="on",
         log_config=None,
-        access_log=access_log,
+        access_log=False,
         server_header=False,
-        proxy_headers=bool(proxies),
-        forwarded_allow_ips=list(proxies),
+        proxy_headers=False,
         # it refuses the connection that reaches the limit
         limit_concurrency=limits.connections + 1,
         timeout_keep_alive=limits.keep_alive_seconds,
@@ -131,13 +115,6 @@ def build_server(
     )
     # uvicorn warns of whatever clients send
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    if access_log:
-        handler = logging.StreamHandler()
-        handler.setFormatter(AccessFormatter(ACCESS_LINE, use_colors=False))
-        logger = logging.getLogger("uvicorn.access")
-        logger.handlers = [handler]
-        logger.propagate = False
-        logger.setLevel(logging.INFO)
     return uvicorn.Server(config)
 
 

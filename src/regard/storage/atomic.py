@@ -247,7 +247,6 @@ def wait_for_lock(
     """Hold the lock of a folder inside; wait while another process holds it.
 
     Args:
-        folder: The folder.
         subject: The subject of the line that says so.
         work: What the other process does.
 

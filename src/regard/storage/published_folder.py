@@ -12,8 +12,14 @@ import pydantic
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.storage import tensors
-from regard.storage.manifest import check_name, content, detect_kind, resolve_inside
+from regard.storage.verified_files import (
+    check_name,
+    detect_kind,
+    list_first,
+    read_content,
+    read_tensors,
+    resolve_inside,
+)
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -48,7 +54,7 @@ class PublishedFolder:
         """Return the bytes of a file."""
         path = self.file(name)
         try:
-            data, kind = content(path), detect_kind(path)
+            data, kind = read_content(path), detect_kind(path)
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error
         if kind and not (is_text and kind == "plain text"):
@@ -77,7 +83,7 @@ class PublishedFolder:
     def tensors(self) -> dict[str, Tensor]:
         """Return all weights by their published names, 16-bit floats as float32."""
         if self.has(WEIGHTS):
-            weights = tensors.read(self.file(WEIGHTS))
+            weights = read_tensors(self.file(WEIGHTS))
         elif self.has(INDEX):
             weights = self._read_shards()
         else:
@@ -96,12 +102,12 @@ class PublishedFolder:
             message = f"{index}: expected a weight_map from tensors to files"
             raise InputError(message) from error
         for file in sorted(set(files.values())):
-            for name, tensor in tensors.read(self.file(file)).items():
+            for name, tensor in read_tensors(self.file(file)).items():
                 if files.get(name, file) == file:
                     weights[name] = tensor
         missing = sorted(set(files) - set(weights))
         if missing:
-            listed = tensors.list_first(missing)
+            listed = list_first(missing)
             raise InputError(f"{index}: lists tensors that its files lack: {listed}")
         return weights
 

@@ -1,9 +1,17 @@
-"""The folder of a run: one writer, every file whole and listed with its digest."""
+"""The folder of a run and its checkpoints.
+
+It has one writer at a time. Files are written as a whole, and a manifest lists their
+digests.
+"""
 
 import hashlib
 import json
+import logging
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +19,30 @@ import pydantic
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.storage import atomic, tensors
-from regard.storage import manifest as manifests
+from regard.storage import atomic
 from regard.storage.atomic import NAME as LOCK
-from regard.storage.atomic import Lock
-from regard.storage.checkpoints import Checkpoints
-from regard.storage.manifest import CHANGED, LOG, Manifest
+from regard.storage.atomic import SUFFIX, Lock, discard, explain_errors, replacing, sync
+from regard.storage.verified_files import (
+    CHANGED,
+    LOG,
+    MANIFEST,
+    Manifest,
+    check_name,
+    detect_kind,
+    list_first,
+    parse_json,
+    read_content,
+    read_tensors,
+    resolve_inside,
+    sha256,
+    write_tensors,
+)
 
+STATE = "state.json"
+ENDING = ".safetensors"
+STEP_FOLDER = re.compile(r"step-(\d{8,})")
 LOST_AND_FOUND = "lost+found"
-"""The folder that every new file system of some kinds has."""
+"""The folder that some kinds of file systems, such as ext4, have from the start."""
 WEIGHTS = "weights.safetensors"
 """The file of a trained run's weights."""
 METRICS, RESULT = "metrics.jsonl", "result.json"
@@ -31,19 +54,153 @@ ABOUT_TRAINING = (
     "tokens_per_second",
     "images_per_second",
 )
-"""The figures of it that describe the training; the others are metrics."""
+"""The figures in `RESULT` that describe the training; the others are metrics."""
 RECORD = pydantic.TypeAdapter(dict[str, Any])
 LABELS, SCALE = "labels.json", "scale.json"
-"""The files of the labels of a run's outputs, and of the mean and the deviation of the
-numbers that it learned."""
+"""The file with the labels of a run's outputs, and the file with the mean and the
+deviation of the numbers that it learned."""
+log = logging.getLogger("regard")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A verified checkpoint; its state is JSON, so tuples have become lists."""
+
+    step: int
+    folder: Path
+    state: dict[str, Any]
+
+    def tensors(self, group: str) -> dict[str, Tensor]:
+        """Return the tensors saved under `group`, on the CPU.
+
+        Raises:
+            InputError: There is no such group.
+        """
+        return read_tensors(Manifest.read(self.folder).check(group + ENDING))
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints in a folder, each named by its step."""
+
+    root: Path
+
+    def folder(self, step: int) -> Path:
+        """Return the path of the checkpoint of `step`, which need not exist."""
+        return self.root / f"step-{step:08d}"
+
+    def steps(self) -> list[int]:
+        """Return the steps of the checkpoints, ascending, by their names."""
+        matches = (STEP_FOLDER.fullmatch(path.name) for path in self.root.glob("*"))
+        return sorted(int(match[1]) for match in matches if match)
+
+    def save(
+        self,
+        step: int,
+        groups: Mapping[str, Mapping[str, Tensor]],
+        state: Mapping[str, Any],
+    ) -> None:
+        """Write a checkpoint of named groups of tensors and a JSON state.
+
+        It replaces the checkpoint of this step, if there is one.
+
+        Raises:
+            RunError: The disk is full or read-only; older checkpoints stay as they are.
+            ValueError: A group has a bad name.
+        """
+        folder = self.folder(step)
+        text = json.dumps(dict(state))
+        with replacing(folder) as temporary:
+            discard(temporary)
+            temporary.mkdir()
+            for group, values in groups.items():
+                write_tensors(temporary / check_name(group + ENDING), values)
+            (temporary / STATE).write_text(text, encoding="utf-8")
+            manifest = Manifest(temporary, "checkpoint")
+            for path in temporary.iterdir():
+                sync(path)
+                manifest.files[path.name] = [sha256(path)]
+            manifest.write()
+            # The old checkpoint stays until only a rename is left to do.
+            old = move_aside(folder) if folder.exists() else None
+        if old is not None:
+            discard(old)
+
+    def load(self, step: int, *, verified: bool = False) -> Checkpoint:
+        """Return a checkpoint after comparing its files with their digests.
+
+        Args:
+            verified: Whether the caller has compared the files before. Then only the
+                state is compared.
+
+        Raises:
+            InputError: The checkpoint is missing or damaged.
+        """
+        folder = resolve_inside(self.root, self.folder(step).name)
+        manifest = Manifest.read(folder)
+        for name in () if verified else manifest.files:
+            manifest.check(name)
+        path = manifest.check(STATE)
+        return Checkpoint(
+            step, folder, parse_json(path, read_content(path), dict[str, Any])
+        )
+
+    def newest(self) -> Checkpoint | None:
+        """Return the latest undamaged checkpoint; None if there are no checkpoints.
+
+        Damaged ones are skipped with a warning.
+
+        Raises:
+            InputError: All are damaged.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            try:
+                return self.load(step)
+            except InputError as error:
+                message = "checkpoint of step %d is damaged and skipped: %s"
+                log.warning(message, step, error)
+        if steps:
+            raise InputError(
+                f"{self.root}: none of its {len(steps)} checkpoints is undamaged; start "
+                "again with another --out"
+            )
+        return None
+
+    def remove(self, step: int) -> None:
+        """Remove a checkpoint.
+
+        It is renamed first, so that no checkpoint is ever incomplete.
+
+        Raises:
+            InputError: There is no checkpoint of this step.
+        """
+        folder = self.folder(step)
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such checkpoint; there are {self.steps()}")
+        discard(move_aside(folder))
+
+
+def move_aside(folder: Path) -> Path:
+    """Rename a folder to a temporary name, and return its new path.
+
+    If the process is killed before it removes the folder, the next one does.
+    """
+    target = folder.with_name(f"{folder.name}.removed{SUFFIX}")
+    with explain_errors(folder):
+        discard(target)
+        os.replace(folder, target)
+    return target
 
 
 class RunDirectory:
-    """A run's folder, from `create` (to write, locked until `close`) or `open` (to read).
+    """The folder of a run, made by `create` to write or by `open` to read.
+
+    A writer holds a lock until `close`.
 
     Reading raises InputError for a missing or damaged file, writing RunError on a full
-    disk. A log (`append_jsonl`) is the one kind of file that grows in place: its records
-    are whole, but it has no digest.
+    disk. Logs (`append_jsonl`) are the only files that grow in place. Each of their
+    records is written as a whole, but they have no digest.
     """
 
     def __init__(self, path: Path, manifest: Manifest, lock: Lock | None) -> None:
@@ -75,7 +232,7 @@ class RunDirectory:
             run = cls(path, manifest, lock)
             run._created = created
             for name, digests in list(manifest.files.items()):
-                if not digests:
+                if not digests:  # a log, which may end in an incomplete record
                     run.keep_jsonl(name, lambda record: True)
             return run
         except BaseException:
@@ -84,7 +241,11 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
-        """Open the run at `path` for reading; it may be in use."""
+        """Open the run at `path` for reading, even while another process writes it.
+
+        Raises:
+            InputError: There is no run, or it cannot be read.
+        """
         expected = "expected the folder of a run, which regard train writes"
         try:
             if not is_run(path):
@@ -107,10 +268,10 @@ class RunDirectory:
             self._lock = None
 
     def withdraw(self) -> None:
-        """Remove what this run has written, with its folder if `create` made that.
+        """Remove all files of this run, and its folder if `create` made it.
 
-        A folder that was there, such as a mount point or what a link leads to, is
-        somebody's: it stays, empty as it was.
+        A folder that existed before, such as a mount point or the target of a link,
+        stays, as empty as it was.
         """
         for path in self.path.iterdir():
             if path.name != LOST_AND_FOUND:
@@ -120,15 +281,15 @@ class RunDirectory:
 
     @property
     def manifest(self) -> Manifest:
-        """The list of its files.
+        """The list of the run's files.
 
-        A reader reads it again each time, since another process may train the run.
+        A reader loads it anew each time, since another process may train the run.
         """
         return self._manifest if self._lock is not None else Manifest.read(self.path)
 
     def file(self, name: str) -> Path:
         """Return the path of a verified file."""
-        return self.manifest.check(manifests.check_name(name))
+        return self.manifest.check(check_name(name))
 
     def has(self, name: str) -> bool:
         """Return whether the run has a file of this name."""
@@ -140,7 +301,7 @@ class RunDirectory:
 
     @property
     def digest(self) -> str:
-        """A SHA-256 over those of all files but logs."""
+        """The SHA-256 of the digests of all files but logs."""
         files = self.manifest.files.items()
         newest = {name: digests[0] for name, digests in files if digests}
         return hashlib.sha256(json.dumps(newest, sort_keys=True).encode()).hexdigest()
@@ -149,16 +310,16 @@ class RunDirectory:
         """Return the text of a file."""
         path = self.file(name)
         try:
-            return manifests.content(path).decode("utf-8")
+            return read_content(path).decode("utf-8")
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: is not UTF-8 text, {CHANGED}") from error
 
     def read_json(self, name: str, kind: Any = Any) -> Any:
-        """Return the value of a JSON file, of this type."""
-        return manifests.parse_json(self.path / name, self.read_text(name), kind)
+        """Return the value of a JSON file, checked to be of type `kind`."""
+        return parse_json(self.path / name, self.read_text(name), kind)
 
     def read_object(self, name: str) -> dict[str, Any]:
-        """Return the object of a JSON file."""
+        """Return the object in a JSON file."""
         return self.read_json(name, dict[str, Any])
 
     def read_labels(self) -> list[str]:
@@ -167,23 +328,22 @@ class RunDirectory:
 
     def load_tensors(self, name: str) -> dict[str, Tensor]:
         """Return the tensors of a .safetensors file, on the CPU."""
-        return tensors.read(self.file(name))
+        return read_tensors(self.file(name))
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """Replace the file `name` by what is written at the path inside.
+        """Replace the file `name` by what is written to the temporary path.
 
-        The manifest has the new digest just before the rename, so that it is valid at
-        every moment.
+        Just before the rename, the manifest gets the new digest beside the old one, so
+        that the file is valid at every moment.
         """
         self._check_writable()
         files = self._manifest.files
-        with atomic.replacing(self.path / manifests.check_name(name)) as temporary:
+        with atomic.replacing(self.path / check_name(name)) as temporary:
             yield temporary
             old = files.get(name)
-            if old != []:  # a log that is rewritten stays a log
-                # until the rename the old content is valid too
-                digests = [manifests.sha256(temporary), *(old or ())]
+            if old != []:  # a log has no digest
+                digests = [sha256(temporary), *(old or ())]
                 files[name] = list(dict.fromkeys(digests))
                 self._manifest.write()
         del files[name][1:]
@@ -205,10 +365,10 @@ class RunDirectory:
     ) -> None:
         """Replace the .safetensors file `name`."""
         with self.writing(name) as temporary:
-            tensors.write(temporary, values, metadata)
+            write_tensors(temporary, values, metadata)
 
     def append_jsonl(self, name: str, record: Mapping[str, Any]) -> None:
-        """Append one line to a log, in one piece; on a full disk it stays as it was."""
+        """Append a record to a log as one line; a full disk leaves the log unchanged."""
         line = json.dumps(dict(record), ensure_ascii=False) + "\n"
         atomic.append(self._open_log(name), line.encode("utf-8"))
 
@@ -235,8 +395,8 @@ class RunDirectory:
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """Its checkpoints."""
-        return Checkpoints(manifests.resolve_inside(self.path, "checkpoints"))
+        """The run's checkpoints."""
+        return Checkpoints(resolve_inside(self.path, "checkpoints"))
 
     def _check_writable(self) -> None:
         if self._lock is None:
@@ -244,7 +404,7 @@ class RunDirectory:
 
     def _open_log(self, name: str) -> Path:
         self._check_writable()
-        digests = self._manifest.files.setdefault(manifests.check_name(name), [])
+        digests = self._manifest.files.setdefault(check_name(name), [])
         if not name.endswith(LOG) or digests:
             raise ValueError(f"{name} is not a log, whose name ends in {LOG}")
         path = self.path / name
@@ -257,14 +417,18 @@ class RunDirectory:
 
 def is_run(path: Path) -> bool:
     """Return whether a folder is a run."""
-    return (path / manifests.NAME).is_file() and Manifest.read(path).content == "run"
+    return (path / MANIFEST).is_file() and Manifest.read(path).content == "run"
 
 
 def check_path(path: Path, *, resume: bool) -> None:
     """Check that a run can be written at a path.
 
+    Args:
+        resume: Whether to continue a run, which then must exist.
+
     Raises:
-        InputError: It cannot.
+        InputError: The path is a file, a broken link or a folder with other files; a
+            run is there without `resume`; or none is there with it.
     """
     problem = ""
     if path.is_symlink() and not path.exists():
@@ -287,21 +451,20 @@ def check_path(path: Path, *, resume: bool) -> None:
 
 
 def list_contents(path: Path) -> list[str]:
-    """Return the names in a folder, without the traces of a run killed at its start."""
-    traces = {LOCK, manifests.NAME + atomic.SUFFIX, LOST_AND_FOUND}
+    """List the names in a folder, without the traces of a run killed at its start."""
+    traces = {LOCK, MANIFEST + atomic.SUFFIX, LOST_AND_FOUND}
     return sorted({item.name for item in path.iterdir()} - traces)
 
 
 def describe(path: Path) -> str:
-    """Return what is at a path that is no run."""
+    """Describe what is at a path where a run was expected."""
     if not path.exists():
         return "no such folder"
     if not path.is_dir():
-        return f"is {manifests.detect_kind(path) or 'a file'}"
+        return f"is {detect_kind(path) or 'a file'}"
     names = list_contents(path)
-    if (path / manifests.NAME).is_file():
+    if (path / MANIFEST).is_file():
         return f"is a {Manifest.read(path).content} inside a run"
     if "config.json" in names and any(path.glob("*.safetensors")):
         return "is a Hugging Face folder"
-    listed = tensors.list_first(names)
-    return f"is a folder with {listed}" if names else "is an empty folder"
+    return f"is a folder with {list_first(names)}" if names else "is an empty folder"

@@ -71,9 +71,10 @@ class BitSequences(IndependentSets, SyntheticOfLengths):
 
     Short sequences repeat, because few exist.
 
-    least: The smallest number of vectors in a sequence.
-    most: The largest number of vectors in a sequence.
-    width: The number of bits in a vector.
+    Attributes:
+        least: The smallest number of vectors in a sequence.
+        most: The largest number of vectors in a sequence.
+        width: The number of bits in a vector.
     """
 
     width: Size = 8
@@ -99,24 +100,12 @@ class BitSequences(IndependentSets, SyntheticOfLengths):
         """Return the sequence of a line. Raises ValueError for another line."""
 
     def make(self, name: str) -> list[BitSequence]:
-        seed = self.seed, ("train", "valid", "test").index(name)
-        return self.sample_many(getattr(self, name), (self.least, self.most), seed)
-
-    def sample_many(
-        self, count: int, lengths: tuple[int, int], seed: Sequence[int] = (0,)
-    ) -> list[BitSequence]:
-        """Return random sequences.
-
-        Args:
-            count: Number of sequences.
-            lengths: Smallest and largest length, which may exceed `most`.
-            seed: Seed of the generator.
-        """
-        random = np.random.default_rng(seed)
-        least, most = lengths
+        random = np.random.default_rng(
+            (self.seed, ("train", "valid", "test").index(name))
+        )
         return [
-            self.sample(int(random.integers(least, most + 1)), random)
-            for _ in range(count)
+            self.sample(int(random.integers(self.least, self.most + 1)), random)
+            for _ in range(getattr(self, name))
         ]
 
     def sample_bits(self, random: np.random.Generator, count: int) -> Vectors:

@@ -19,7 +19,6 @@ from regard.maps.alignment import (
 )
 from regard.maps.heads import GreatestWeights, HeadMaps
 from regard.maps.lookups import Lookups
-from regard.maps.reductions import mean_entropies
 from regard.pictures.canvas import choose_scale_end, round_up
 from regard.pictures.heatmap import SIDES, heatmap
 from regard.pictures.page import View
@@ -95,12 +94,11 @@ class Attribution:
         if not self.has_heads:
             return name
         layers, heads = np.shape(self.lookups[0].weights)[:2]
+        count = layers * heads
+        location = f" in {layers} layers" if layers > 1 else ""
         if self.options.maps is not None:
             count = len(self.options.maps)
             location = ""
-        else:
-            count = layers * heads
-            location = f" in {layers} layers" if layers > 1 else ""
         return name if count == 1 else f"{name}, the mean of {count} heads{location}"
 
     def figure(
@@ -133,10 +131,6 @@ class Attribution:
             InputError: The count is below 1.
         """
         return GreatestWeights(self.lookups[0], count)
-
-    def bits(self) -> Sequence[np.ndarray]:
-        """Return the mean entropy of each head over all queries, a layer at a time."""
-        return [*mean_entropies(np.abs(self.lookups[0].weights))]
 
     def write(
         self, path: Path | str, options: FigureOptions | None = None, /, **settings: Any
@@ -230,19 +224,19 @@ class Attribution:
         if isinstance(weights, TextWeights):
             return title, draw_shaded_text(weights, title=title)
         title = self._make_title(self.detail or self.mean_of_heads)
-        gaps = ()
-        end = choose_scale_end(weights.weights)
-        if is_long(weights):
-            strongest = select_strongest(weights)
-            end = round_up(weights.weights)
-            weights = strongest.alignment
-            gaps = strongest.gaps
-            title = f"{title}\n{strongest.note}"
-        else:
+        if not is_long(weights):
             targets, sources = weights.weights.shape
             check_size(sources, targets, PART_REMEDY if self.has_heads else PAGE_REMEDY)
+            end = choose_scale_end(weights.weights)
+            return title, heatmap(weights, title=title, vmax=end, sides=self.sides)
+        strongest = select_strongest(weights)
+        title = f"{title}\n{strongest.note}"
         return title, heatmap(
-            weights, title=title, vmax=end, gaps=gaps, sides=self.sides
+            strongest.alignment,
+            title=title,
+            vmax=round_up(weights.weights),
+            gaps=strongest.gaps,
+            sides=self.sides,
         )
 
     def _make_title(self, detail: str = "") -> str:
@@ -255,12 +249,13 @@ class Attribution:
         if self.options.kinds:
             detail = KIND_NAMES[kinds[0]] if len(kinds) == 1 else ""
         role = self.options.role
-        line = ", ".join(filter(None, [ROLES[role] if role else "", detail]))
+        line = ", ".join(filter(None, [role and ROLES[role], detail]))
         lines = [show_invisible(shorten_title(self.title)) or "(empty)", line]
-        if isinstance(self.prediction, GeneratedText):
-            if not self.prediction.finished:
+        prediction = self.prediction
+        if isinstance(prediction, GeneratedText):
+            if not prediction.finished:
                 lines.append("the output reached the length limit unfinished")
-            elif not self.prediction.text.strip():
+            elif not prediction.text.strip():
                 lines.append("the output is empty")
         return "\n".join(filter(None, lines))
 
@@ -273,8 +268,8 @@ def compare_attributions(
     """Return a page that compares two attributions; `names` distinguish their lookups."""
     lookups = []
     for attribution, name in zip(attributions, names, strict=True):
+        is_one = len(attribution.lookups) == 1
         for lookup in attribution.lookups:
-            is_one = len(attribution.lookups) == 1
             label = name if is_one else f"{name}: {lookup.name}"
             lookups.append(replace(lookup, name=label))
     return View(
@@ -293,7 +288,6 @@ def shade_text(
 
     Args:
         tokenizer: Cuts the texts into tokens.
-        texts: The texts.
         amounts: Amounts of the first tokens of each text. An ellipsis stands for others.
         name: What is explained.
     """

@@ -14,6 +14,9 @@ How to write a task with the parts of this module and of `run.py`:
   and `evaluate`, so tasks call neither `guarded` nor `torch.no_grad` there, and write
   `self.device` for the device of the model.
 * A run whose model writes texts is a `GeneratingRun` (`generating.py`).
+* A run that predicts something about texts is a `ReadingRun` and implements `collate` and
+  `compute_loss`; a `ReadingObjective` trains it. A baseline or how many texts are cut is
+  told by `log_examples`, which an evaluation calls and a validation does not.
 * A run with one tokenizer is a `TokenizerRun` and one of plain texts a `TextRun`, one
   without tokenizers a `ModelRun`, and one of generated data, with a line for each example,
   a `LineRun`: implement `build`.
@@ -25,7 +28,7 @@ import hashlib
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -41,7 +44,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attribution.aggregation import to_single_map
+from regard.attribution.aggregation import text_kinds, to_single_map
+from regard.attribution.gradients import select_log_probabilities
+from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_gradient, attribute_text
 from regard.data.batches import (
     Batch,
@@ -51,14 +56,13 @@ from regard.data.batches import (
     require_room,
     token_batches,
 )
-from regard.data.cache import CachedSet, cache_value
+from regard.data.cache import CachedSet, Chunks, cache_value
 from regard.data.records import Records
 from regard.data.splits import Splits
 from regard.data.texts import with_column
-from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.search import DecodingConstraints
 from regard.errors import InputError, quote
-from regard.maps.alignment import Alignment
-from regard.maps.heads import Side
+from regard.maps.alignment import Alignment, Side
 from regard.maps.lookups import Lookups, with_maps
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.options import (
@@ -71,8 +75,8 @@ from regard.tasks.prediction import Prediction, TextPrediction
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.summary import DataSummary
 from regard.text import Tokenizer, TokenizerSettings
-from regard.training.devices import count_parameters
 from regard.training.objectives import Carried, Loss, Objective
+from regard.training.settings import count_parameters
 from regard.work import compute_batches
 
 TOKENIZER = "tokenizer.json"
@@ -154,8 +158,8 @@ Columns = Mapping[str, str | int]
 def input_columns(run: Run[Any, Any]) -> dict[str, str | int]:
     """Return the column of each of a run's inputs.
 
-    That of the data which it was trained on, or one of the input's name. An optional
-    input without a column there has none.
+    It is the column of the data that the run was trained on, else one named like the
+    input. An optional input without a column in the data has none.
     """
     columns = dict(getattr(run.config.data, "columns", {}))
     if len(run.inputs) == 1 and "source" in columns:
@@ -201,7 +205,7 @@ def row_example(
 
 if TYPE_CHECKING:
     from regard.attention.memory import Memory
-    from regard.decoding.hypothesis import Hypothesis
+    from regard.decoding.sampling import Hypothesis
     from regard.decoding.search import Search
     from regard.nn.decoders import Decoder
     from regard.training.settings import Training
@@ -361,7 +365,7 @@ class Setup:
 
 
 def setup_task(
-    model: nn.Module,
+    model: Any,
     objective: Objective,
     splits: Splits[Any],
     data_digest: str,
@@ -374,15 +378,20 @@ def setup_task(
     """Return the setup of three sets of examples.
 
     Args:
-        model: The model, with initial weights.
+        model: The model, with initial weights, or the run with one tokenizer around it.
         objective: The training objective.
         splits: The three sets, of which `test` becomes the setup's `tests`.
         data_digest: The digest of training and validation data (`digest_splits`).
         data: The summary of the data, whose `unit` names the examples in the log.
         counts: Further counts of the training set, such as `0.5 hours`.
-        details: Further parts of the log's line, such as `a vocabulary of 300`.
+        details: Further parts of the log's line, such as `3 classes`.
         **fields: Further fields of `Setup`.
     """
+    if isinstance(model, TokenizerRun):
+        tokenizer = model.tokenizer
+        details = [*details, f"a vocabulary of {tokenizer.size:,}"]
+        fields["tokenizers"] = {TOKENIZER: tokenizer}
+        model = model.model
     train = [f"{len(splits.train):,} {data.unit}", *counts]
     parts = [
         f"{', '.join(train)} to train on, {len(splits.valid):,} to validate, "
@@ -391,15 +400,7 @@ def setup_task(
         f"{count_parameters(model):,} parameters",
     ]
     fields.setdefault("tests", splits.test)
-    summary = "; ".join(parts)
-    return Setup(
-        model,
-        objective,
-        data_digest,
-        summary,
-        data=data,
-        **fields,
-    )
+    return Setup(model, objective, data_digest, "; ".join(parts), data=data, **fields)
 
 
 def check_beam(beam: int, size: int, vocabulary: str) -> None:
@@ -455,7 +456,6 @@ def search_batches(
             of each output.
         sources: The inputs.
         rows: Sources in a batch.
-        search: The search.
         constraints: Constraints of every output.
 
     Returns:
@@ -537,26 +537,6 @@ class LineRun(ModelRun[str, TextPrediction]):
         """Return the predictions for examples of `read_line`."""
 
 
-@torch.no_grad()
-def compute_outputs(
-    model: nn.Module,
-    collate: Callable[[Sequence[E]], TextBatch],
-    groups: Iterable[Sequence[E]],
-) -> list[Tensor]:
-    """Return the outputs of a model for groups of examples, a batch each, on the CPU."""
-    device = next(model.parameters()).device
-
-    def compute(group: Sequence[E]) -> Tensor:
-        return model(*collate(group).to(device).inputs).cpu()
-
-    return compute_batches(compute, groups)
-
-
-def group_evenly(examples: Sequence[E], rows: int) -> list[Sequence[E]]:
-    """Return consecutive examples in groups of so many."""
-    return [examples[first : first + rows] for first in range(0, len(examples), rows)]
-
-
 class TokenizerRun(Run[E, P], Generic[E, P]):
     """A run with one tokenizer. A task gives `build`, or another `open`."""
 
@@ -575,18 +555,94 @@ class TokenizerRun(Run[E, P], Generic[E, P]):
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         return cls(config, cls.build(config, tokenizer), tokenizer)
 
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        if "attribute" not in self.supports:
+            return ()
+        return text_kinds(self.model, self.model.self_attention)
+
 
 class ReadingRun(TokenizerRun[E, P], Generic[E, P]):
-    """A run that predicts something about texts: their tags, spans or labels."""
+    """A run that predicts something about texts: their tags, spans or labels.
+
+    A model reads the parts of texts. A task implements `collate` and `compute_loss`.
+
+    Attributes:
+        rows: Parts in one batch of inference.
+        metric: The metric that chooses the best weights.
+        higher_is_better: Whether the best weights have the highest value of it.
+    """
 
     supports: Mapping[Verb, frozenset[str]] = {
         "predict": frozenset(),
         "evaluate": frozenset({"files", "columns", "skip_bad"}),
         "attribute": frozenset({"kinds", "maps"}),
     }
+    rows: ClassVar[int] = 64
+    metric: str = "f1"
+    higher_is_better: bool = True
+
+    @abstractmethod
+    def collate(self, parts: Sequence[Any], /) -> TextBatch:
+        """Pad parts of texts into a batch."""
+
+    @abstractmethod
+    def compute_loss(self, outputs: Tensor, batch: TextBatch) -> Loss:
+        """Return the summed loss of the model's outputs for a batch."""
+
+    def call(self, parts: Sequence[Any]) -> Tensor:
+        """Return the outputs of the model for a batch of parts."""
+        return self.model(*self.collate(parts).to(self.device).inputs)
+
+    @torch.no_grad()
+    def compute_outputs(self, parts: Sequence[Any], rows: int = 0) -> Iterator[Tensor]:
+        """Return the outputs for each of many parts, on the CPU."""
+        rows = rows or self.rows
+        starts = range(0, len(parts), rows)
+        batches = compute_batches(
+            lambda first: self.call(parts[first : first + rows]).cpu(), starts
+        )
+        return chain.from_iterable(batches)
 
     def warnings(self, example: E) -> list[str]:
         return text_warnings(self.tokenizer, self.record(example))
+
+
+class ReadingObjective(TokenBatchObjective[Any, TextBatch]):
+    """The loss of a run that reads texts, on the parts of its training texts."""
+
+    def __init__(
+        self,
+        run: ReadingRun[Any, Any],
+        splits: Splits[Any],
+        parts: Chunks[Any],
+        unit: str = "texts",
+    ) -> None:
+        """Prepare the batches of parts, which are called `unit` in messages."""
+        self.run = run
+        self.metric = run.metric
+        self.higher_is_better = run.higher_is_better
+        self.texts = splits.train
+        self.owners = parts.owners
+        settings = run.config.training
+        super().__init__(
+            parts, splits.valid, settings, parts.sides, unit, run=run.with_model
+        )
+
+    def place(self, index: int) -> str:
+        return self.texts[int(self.owners[index])].place
+
+    def collate(self, examples: Sequence[Any]) -> TextBatch:
+        return self.run.collate(examples)
+
+    def loss(
+        self,
+        model: nn.Module,
+        batch: TextBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
+        return self.run.compute_loss(model(*batch.inputs), batch)
 
 
 class TextRun(TokenizerRun[str, P], Generic[P]):
@@ -602,16 +658,25 @@ class TextRun(TokenizerRun[str, P], Generic[P]):
         return [example for file in files for example in data.read(str(file))]
 
 
-Explanation = tuple[Sequence[str], Callable[[], Tensor]]
-"""Names of the targets of a gradient, and a function that returns their scores."""
+@dataclass(frozen=True)
+class Explained:
+    """What a gradient explains: the log-probability of a choice in each of some rows."""
+
+    names: Sequence[str]
+    """The names of the choices; without one, nothing can be explained."""
+    choices: Sequence[int]
+    logits: Callable[[], Tensor]
+    """Runs the model on the text and returns the rows."""
+    refusal: str = ""
+    """What to say where there is nothing to explain."""
 
 
 def attribute_tokens(
     model: Any,
     side: Side,
-    call: Callable[[], object],
-    explain: Callable[[], Explanation],
+    explained: Explained,
     options: AttributionOptions,
+    call: Callable[[], object] | None = None,
     before: str = "",
 ) -> tuple[Lookups, Alignment]:
     """Attribute the tokens of one text to each other, in the kinds of the options.
@@ -619,9 +684,9 @@ def attribute_tokens(
     Args:
         model: The model, whose `self_attention` names the modules that attend.
         side: Labels and words of the tokens.
-        call: Runs the model on the text.
-        explain: Returns what a gradient explains. Raises InputError for nothing.
+        explained: What a gradient explains.
         options: The kinds and the maps.
+        call: Runs the model on the text, by default for the logits to explain.
         before: Label of a key in front of the first token.
 
     Returns:
@@ -630,30 +695,24 @@ def attribute_tokens(
     Raises:
         InputError: The model has no such map, or there is nothing to explain.
     """
-    results = []
     maps = options.maps
+    call = call or explained.logits
+    names = model.self_attention
+    results = []
     for kind in options.list_kinds():
-        if kind == "gradient":
-            targets, scores = explain()
-            gradient = attribute_gradient(
-                model,
-                side.pieces,
-                targets,
-                scores,
-                maps,
-            )
-            results.append((to_single_map(gradient, kind), gradient))
-        else:
-            names = model.self_attention
+        if kind != "gradient":
             results.append(
-                attribute_text(
-                    model,
-                    names,
-                    side,
-                    call,
-                    maps,
-                    kind=kind,
-                    before=before,
-                )
+                attribute_text(model, names, side, call, maps, kind=kind, before=before)
             )
+            continue
+        if not explained.names:
+            raise InputError(explained.refusal)
+        gradient = attribute_gradient(
+            model,
+            side.pieces,
+            explained.names,
+            lambda: select_log_probabilities(explained.logits(), explained.choices),
+            maps,
+        )
+        results.append((to_single_map(gradient, kind), gradient))
     return with_maps(*(lookups for lookups, _ in results)), results[0][1]

@@ -10,17 +10,15 @@ from torch import Tensor
 from regard.data.batches import (
     SpelledBatch,
     SpelledTexts,
-    spell_vocabulary,
     stack_words,
     words_of,
 )
 from regard.data.texts import RunningText
 from regard.errors import InputError
 from regard.metrics import perplexity
-from regard.models.elmo import Elmo, ElmoConfig, ElmoEmbedding, word_states
+from regard.models.elmo import Elmo, ElmoConfig, word_states
 from regard.models.language_model import check_smoothing
 from regard.models.sizes import Size
-from regard.nonfinite import check_output
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import (
@@ -41,7 +39,7 @@ from regard.text.kinds import IGNORED, WHOLE_WORDS
 from regard.text.words import spell
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
-from regard.work import checkpoint, compute_batches
+from regard.work import check_output, checkpoint, compute_batches
 
 TASK = LazyTask(
     __name__,
@@ -231,8 +229,7 @@ class ElmoRun(TextRun[Prediction]):
                 "`regard embed`"
             )
         characters = self.config.model.characters
-        window = self.config.window
-        texts = SpelledTexts(self.tokenizer, examples, characters, window)
+        texts = SpelledTexts(self.tokenizer, examples, characters, self.config.window)
         return compute_metrics(self.model, texts, self.config.training.batch_tokens)
 
     def convention(self) -> str:
@@ -293,11 +290,3 @@ class ElmoRun(TextRun[Prediction]):
             total = words.vectors().sum(0, keepdim=True)
             vectors.append(total / max(1, len(words.words)))
         return torch.cat(vectors)
-
-    def embedding(
-        self, tokenizer: Tokenizer | None = None, dropout: float = 0.0
-    ) -> ElmoEmbedding:
-        """Return the model as a token embedding, by default of its own vocabulary."""
-        characters = self.config.model.characters
-        spelled = spell_vocabulary(tokenizer or self.tokenizer, characters)
-        return ElmoEmbedding(self.model, spelled, dropout)

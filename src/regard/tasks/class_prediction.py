@@ -151,8 +151,7 @@ def compute_class_metrics(
     probabilities: Float[Tensor, "example class"], classes: Sequence[int]
 ) -> dict[str, float]:
     """Return accuracy and the mean of the F1 of each class, in percent."""
-    predicted = probabilities.argmax(-1)
-    sides = predicted, torch.tensor(classes)
+    sides = probabilities.argmax(-1), torch.tensor(classes)
     labels = [one_hot(side, probabilities.shape[-1]) > 0 for side in sides]
     metrics = label_metrics(*labels)
     return {"accuracy": metrics["exact-match"], "macro-f1": metrics["macro-f1"]}

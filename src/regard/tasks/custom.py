@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.storage.run_folder import RunDirectory
-from regard.storage.tensors import load_into
+from regard.storage.verified_files import load_into
 from regard.tasks.base import Setup
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.run import LazyTask, Run

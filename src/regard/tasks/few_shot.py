@@ -5,7 +5,6 @@ images of each class. Training samples episodes of a few classes from sets whose
 distinct.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,14 +47,13 @@ from regard.tasks.base import (
     setup_task,
 )
 from regard.tasks.class_prediction import ClassPrediction
+from regard.tasks.image_inputs import ImageSettings
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.run import LazyTask, refuse_smoothing
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
-    describe_images,
     describe_rows,
-    encode_for_request,
 )
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Amount, Training
@@ -71,14 +69,12 @@ TASK = LazyTask(
     ":FewShotRun",
     command="""regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
 )
-Classes = list[Sequence[LabelledImage]]
+Classes = Sequence[Sequence[LabelledImage]]
 """The images of each class."""
 Pool = Sequence[UInt8[np.ndarray, "_image height width channel"]]
 """The images of each class, as the model reads them."""
 QUERY = "query"
 """The label of the query image."""
-TITLE_CLASSES = 8
-"""The most other classes whose probabilities a picture has."""
 FORM = '{"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "image": "3.png"}'
 """An example as a line of JSON: paths of images by class, and of the query image."""
 BATCH_ROWS = 32
@@ -92,6 +88,7 @@ class EpisodeSets(ABC):
     kind: str = ""
     train: str | None = None
     valid: str | None = None
+    test: str | None = None
     ways: Annotated[int, Field(ge=2)] = 5
     """The number of classes of an episode."""
     shots: Size = 1
@@ -114,6 +111,9 @@ class EpisodeSets(ABC):
     skip_bad: bool = False
     """Skip files that are no images or broken ones, and count them."""
 
+    describing: ClassVar[tuple[str, ...]] = ("held_out",)
+    """Keys of one data set: of Omniglot's thousand classes a few suffice."""
+
     @abstractmethod
     def read_images(self, path: str) -> Iterable[LabelledImage]:
         """Read the images of a set.
@@ -122,9 +122,10 @@ class EpisodeSets(ABC):
             InputError: The file is missing, damaged or of another format.
         """
 
-    @abstractmethod
     def take_test_set(self, classes: Classes) -> tuple[Classes, Classes]:
         """Return the classes for training and validation, and those of the test set."""
+        images = () if self.test is None else self.read_images(self.test)
+        return classes, group_by_class(images)
 
     def load(self) -> Splits[Sequence[LabelledImage]]:
         """Read the classes of the three sets; no class is in two of them.
@@ -151,17 +152,19 @@ class EpisodeSets(ABC):
             rows = choose_groups(range(count), share, self.seed)
             valid = [train[row] for row in rows]
             train = [train[row] for row in range(count) if row not in rows]
+        splits = Splits(train, valid, test)
+        for name, classes in splits.by_name.items():
+            if name != "test" or test:
+                questions = self.questions if name == "train" else 1
+                self.check_sizes(classes, f"{self.train}, {name}", questions)
         labels = Counter(images[0].label for images in (*train, *valid, *test))
-        if shared := [label for label, count in labels.items() if count > 1]:
+        label, count = labels.most_common(1)[0]
+        if count > 1:
             raise InputError(
-                f"{self.train}: {len(shared)} classes are in two sets, such as "
-                f"{shared[0]!r}; give each set classes of its own"
+                f"{self.train}: class {label!r} is in two sets; give each set classes of "
+                "its own"
             )
-        self.check_sizes(train, f"{self.train}, train", -(-self.questions // self.ways))
-        self.check_sizes(valid, f"{self.train}, valid")
-        if test:
-            self.check_sizes(test, f"{self.train}, test")
-        return Splits(train, valid, test)
+        return splits
 
     def tests(self) -> Sequence[Sequence[LabelledImage]]:
         """Return the classes of the test set."""
@@ -175,27 +178,22 @@ class EpisodeSets(ABC):
             f"(shots); {100 / self.ways:.3g} % are right by chance"
         )
 
-    def check_sizes(self, classes: Classes, name: str, queries: int = 1) -> None:
+    def check_sizes(self, classes: Classes, name: str, questions: int = 1) -> None:
         """Raise InputError where an episode needs more classes, or images of a class.
 
         Args:
             classes: The classes of one set.
             name: What to call the set in an error.
-            queries: The most query images of one class in an episode.
+            questions: The number of query images.
         """
-        if len(classes) < self.ways:
+        needed = self.shots + -(-questions // self.ways)
+        fewest = min(map(len, classes), default=needed)
+        if len(classes) < self.ways or fewest < needed:
             raise InputError(
-                f"{name}: {len(classes)} classes; an episode of {self.ways} ways needs as "
-                "many in each set; lower data.ways, change data.held_out, or add classes"
+                f"{name}: {len(classes)} classes of {fewest} images or more; an episode "
+                f"needs {self.ways} classes (data.ways) of {needed} images (data.shots "
+                "and data.questions); lower these, or add classes or images"
             )
-        needed = self.shots + queries
-        for images in classes:
-            if len(images) < needed:
-                raise InputError(
-                    f"{images[0].place}: class {images[0].label!r} has {len(images)} "
-                    f"images; an episode of {self.shots} shots needs {needed}, {queries} "
-                    "as queries; add images or lower data.shots or data.questions"
-                )
 
 
 def group_by_class(images: Iterable[LabelledImage]) -> Classes:
@@ -207,21 +205,7 @@ def group_by_class(images: Iterable[LabelledImage]) -> Classes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeparateSets(EpisodeSets):
-    """Sets with a path of their own each. No name of a class is in two of them."""
-
-    describing: ClassVar[tuple[str, ...]] = ("held_out",)
-    """Keys of one data set: of Omniglot's thousand classes a few suffice."""
-
-    test: str | None = None
-
-    def take_test_set(self, classes: Classes) -> tuple[Classes, Classes]:
-        images = () if self.test is None else self.read_images(self.test)
-        return classes, group_by_class(images)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FolderEpisodes(SeparateSets):
+class FolderEpisodes(EpisodeSets):
     """Folders with a folder of image files for each class."""
 
     kind: Literal["class-folders"] = "class-folders"
@@ -235,7 +219,7 @@ class FolderEpisodes(SeparateSets):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableEpisodes(ImageRows, SeparateSets):
+class TableEpisodes(ImageRows, EpisodeSets):
     """Tables of images and their classes, as those of a classifier of images."""
 
     kind: Literal["class-tables"] = "class-tables"
@@ -250,16 +234,17 @@ class OmniglotEpisodes(EpisodeSets):
     """
 
     kind: Literal["omniglot"] = "omniglot"
-    test: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()  # pyright: ignore[reportIncompatibleVariableOverride]
     """The alphabets of the test set."""
 
+    describing = ()
     recognised: ClassVar[tuple[Kind, ...]] = ("npz",)
 
     def take_test_set(self, classes: Classes) -> tuple[Classes, Classes]:
         alphabets = [images[0].label.split("/")[0] for images in classes]
-        if unknown := sorted({*self.test} - {*alphabets}):
+        if unknown := {*self.test} - {*alphabets}:
             raise InputError(
-                f"{self.train}: has no alphabet {unknown[0]!r}; expected of "
+                f"{self.train}: has no alphabet {min(unknown)!r}; expected of "
                 f"{', '.join(dict.fromkeys(alphabets))}"
             )
         train, test = [], []
@@ -289,7 +274,7 @@ class OmniglotEpisodes(EpisodeSets):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FewShot:
+class FewShot(ImageSettings):
     """The run file of few-shot classification.
 
     A batch has room for `training.batch_tokens` images.
@@ -303,13 +288,10 @@ class FewShot:
     prototypes: Amount = 0.0
     training: Training = field(default_factory=Training)
 
+    side_key = "model.side"
+
     def __post_init__(self) -> None:
-        if self.images.size not in (None, self.model.side):
-            raise ValueError(
-                f"images.size is {self.images.size}, but model.side {self.model.side}; "
-                "set that alone"
-            )
-        self.images.check_channels(self.model.channels)
+        self.check_sizes(self.model.side)
         if self.augmentation.flip:
             raise ValueError(
                 "augmentation.flip mirrors half of a class; data.mirrored makes it "
@@ -317,17 +299,14 @@ class FewShot:
             )
         refuse_smoothing(self.training)
 
-    def read_pixels(self, image: Image, place: str) -> Pixels:
-        """Read an image as the model's input. Raises InputError for an unreadable one."""
-        model = self.model
-        return self.images.pixels(image, model.side, model.channels, place)
+    @property
+    def size(self) -> int:
+        """The side of the images, in pixels."""
+        return self.model.side
 
     def read_pool(self, classes: Sequence[Sequence[LabelledImage]]) -> Pool:
         """Read the images of each class. Raises InputError for an unreadable one."""
-        return [
-            np.stack([self.read_pixels(image.image, image.place) for image in images])
-            for images in classes
-        ]
+        return [np.stack([*map(self.read_pixels, images)]) for images in classes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,13 +387,7 @@ class FewShotObjective(TokenBatchObjective[int, EpisodeBatch]):
         self.size = data.ways * data.shots + data.questions
         lengths = [(self.size, self.size)] * data.episodes
         episodes = range(data.episodes)
-        super().__init__(
-            episodes,
-            valid,
-            config.training,
-            lengths,
-            "episodes",
-        )
+        super().__init__(episodes, valid, config.training, lengths, "episodes")
 
     def batch(self, epoch: int, indices: list[int]) -> EpisodeBatch:
         data = self.config.data
@@ -500,27 +473,14 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
         config.read_pool(splits.test)
     except InputError as error:
         raise BadRecord(str(error)) from error
-    images, warnings = describe_images(
-        [image.image for members in splits.train for image in members],
-        config.model.side,
-        config.model.channels,
-        "model.side",
-    )
-    support = {
-        members[0].label: [encode_for_request(e.image) for e in members[: data.shots]]
-        for members in splits.train[: data.ways]
-    }
-    first, *_, last = splits.train[0]
+    images, warnings = config.describe([*chain.from_iterable(splits.train)])
+    first = splits.train[0][0]
     summary = DataSummary(
         unit="classes",
         rows=describe_rows(data, splits),
         lengths={"images a class": Lengths.of(list(map(len, splits.train)))},
         images=images,
         example={"image": first.place, "class": first.label},
-        request={
-            "examples": json.dumps(support, ensure_ascii=False),
-            "image": encode_for_request(last.image),
-        },
         warnings=warnings,
     )
     return setup_task(
@@ -566,42 +526,22 @@ class EpisodeWeights:
         """The weights of the query on every image, in the last layer."""
         return self.maps[-1, -1]
 
-    def lookups(self) -> tuple[Lookups, Lookups]:
-        """Return the lookups of the query and of every image, in all layers.
+    def lookups(self) -> Lookups:
+        """Return the lookups of every image in all layers, those of the query last.
 
-        Images are named by class, and by number where a class has several.
+        Images are named by their class.
         """
-        names = list(self.labels)
-        shots = len(names) // len(set(names))
-        if shots > 1:
-            names = [f"{name} {row % shots + 1}" for row, name in enumerate(names)]
-        labels = (*names, QUERY)
+        labels = (*self.labels, QUERY)
         layers = layer_names(len(self.maps))
-        maps = self.maps[:, None]
-        every = Lookups(
-            maps,
-            labels,
-            labels,
-            "every image",
-            layers,
-            images=self.images,
+        return Lookups(
+            self.maps[:, None], labels, labels, "images", layers, images=self.images
         )
-        query = replace(
-            every, weights=maps[:, :, -1:], target=(QUERY,), name="the query image"
-        )
-        return query, every
 
     def figure(self, title: str) -> "Figure":
         """Plot the images, framed by the weights of the query in each layer."""
-        query = self.images[-1]
+        images = self.images
         weights = self.maps[:, -1]
-        return plot_episode(
-            query,
-            self.images[:-1],
-            self.labels,
-            weights,
-            title=title,
-        )
+        return plot_episode(images[-1], images[:-1], self.labels, weights, title=title)
 
 
 class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
@@ -657,9 +597,8 @@ class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
         """
         config = self.config
         config.data.check_sizes(examples, "the images for evaluation")
-        pool = config.read_pool(examples)
         count = config.data.test_episodes
-        return measure_episodes(self.model, pool, config, count)
+        return measure_episodes(self.model, config.read_pool(examples), config, count)
 
     def _predict(
         self, examples: Sequence[FewShotExample], options: PredictOptions
@@ -671,16 +610,13 @@ class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
         self, example: FewShotExample, options: AttributionOptions
     ) -> Attribution:
         prediction, weights = self._classify(example)
-        pairs = list(prediction.probabilities.items())[1 : TITLE_CLASSES + 1]
-        names = [f"{label} {probability:.2f}" for label, probability in pairs]
         return Attribution(
             prediction,
             str(prediction),
-            weights.lookups(),
+            (weights.lookups(),),
             weights,
             options,
             draw=weights.figure,
-            detail=f"probabilities of the other classes: {', '.join(names)}",
         )
 
     def _classify(
@@ -697,10 +633,11 @@ class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
         names = list(example.support)
         labels = np.repeat(np.arange(data.ways), data.shots)
         images = [*chain.from_iterable(example.support.values()), example.query]
-        numbered = enumerate(images, 1)
-        read = self.config.read_pixels
         pixels = np.stack(
-            [read(image, f"image {number}") for number, image in numbered]
+            [
+                self.config.read_pixels(LabelledImage(image, "", f"image {number}"))
+                for number, image in enumerate(images, 1)
+            ]
         )
         inputs = self.config.images.tensor(pixels)[None].to(self.device)
         targets = torch.from_numpy(labels)[None].to(self.device)

@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.models.sizes import Size
 from regard.nn.layers import TokenEmbedding
 from regard.storage.run_folder import RunDirectory
-from regard.storage.tensors import load_into
+from regard.storage.verified_files import load_into
 from regard.tasks.base import load_or_train
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.cooccurrence import cooccurrence_vectors
@@ -67,7 +67,6 @@ def load_parts(
     """Load the parameters of some parts of a model from another run's weights.
 
     Args:
-        model: The model.
         parts: The prefix in `weights` of the parameters of each part of the model.
         weights: The weights. Parameters without one keep their values.
 

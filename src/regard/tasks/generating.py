@@ -18,7 +18,7 @@ from regard.data.batches import Batch, Lengths, collate
 from regard.data.records import Records
 from regard.data.rows import convert_files
 from regard.data.tokens import label_ids
-from regard.decoding.constraints import DecodingConstraints, writable
+from regard.decoding.search import DecodingConstraints, writable
 from regard.decoding.streaming import (
     StepOptions,
     StreamEvent,
@@ -45,12 +45,12 @@ from regard.tasks.options import (
     StreamOptions,
 )
 from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
-from regard.training.attention_losses import AttentionLoss
+from regard.training.objectives import AttentionLoss
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.decoding.hypothesis import Hypothesis
+    from regard.decoding.sampling import Hypothesis
     from regard.decoding.search import Search
 
 E = TypeVar("E")
@@ -139,12 +139,10 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
         """Plot the weights `(token, row, column)` of an output over its source.
 
         Args:
-            source: The source.
             patches: The picture of the source.
             tokens: The tokens of the output without END.
             weights: The mean over layers and heads.
             remarks: The gate of each token, none for a model without one.
-            title: The title.
         """
 
     @property
@@ -255,14 +253,12 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
         the tokens of a finished output.
         """
         end = self.tokenizer.special.end
-        if options.target_tokens is not None:
-            tokens = list(options.target_tokens)
-            return TextPrediction(self.tokenizer.decode(tokens)), tokens
-        if options.target is not None:
-            text = self.normalize_target(options.target)
-            tokens = self.tokenizer.encode(text)
-            prediction = TextPrediction(text)
-            return prediction, [*tokens, end] if options.finished else tokens
+        tokens = options.encode_target(
+            lambda text: self.tokenizer.encode(self.normalize_target(text)), end
+        )
+        if tokens is not None:
+            ids = [token for token in tokens if token != end]
+            return TextPrediction(self.tokenizer.decode(ids)), tokens
         search = self.config.search.with_beam(options.beam)
         ((best, *_),) = self.search([source], search)
         tokens = list(best.tokens)
@@ -386,7 +382,7 @@ class GeneratingObjective(TokenBatchObjective[E, GeneratingBatch]):
             self.config.training,
             lengths,
             unit,
-            run=lambda model: type(run)(run.config, model, run.tokenizer),
+            run=run.with_model,
         )
 
     def make_batch(

@@ -16,7 +16,7 @@ from regard.data.generated.pairs import (
     Synthetic,
     disjoint_sets,
 )
-from regard.data.generated.sentences import CLAUSES, Message, make_message
+from regard.data.generated.sentences import CLAUSES, make_message
 from regard.data.records import ITEM
 from regard.data.splits import Splits
 from regard.errors import InputError
@@ -29,11 +29,14 @@ from regard.tasks.class_prediction import (
     order_like_start,
     rank_labels,
 )
-from regard.tasks.classification import command
 from regard.tasks.classification.config import TextConfig
 from regard.tasks.classification.data import Column, Labelled, LabelledTables
-from regard.tasks.classification.run import LabelledTextRun
-from regard.tasks.classification.training import Logits, Outputs, text_setup
+from regard.tasks.classification.run import (
+    ClassificationRun,
+    Logits,
+    Outputs,
+    text_setup,
+)
 from regard.tasks.prediction import ShortRepr, flat
 from regard.tasks.run import LazyTask
 from regard.tasks.summary import count_classes
@@ -43,7 +46,7 @@ TASK = LazyTask(
     ":MultiLabel",
     ":setup",
     ":MultiLabelRun",
-    command=command,
+    command="",
 )
 NONE = "(none)"
 """What stands for no label."""
@@ -85,25 +88,23 @@ class Topics(Synthetic):
 
     second: ClassVar[None] = None
 
-    def messages(self) -> tuple[Sequence[Message], ...]:
-        """Return the messages of the three sets."""
-        return disjoint_sets(
+    def load(self) -> Splits[Labelled[Labels]]:
+        """Generate all three sets."""
+        sets = disjoint_sets(
             self.sizes,
             self.seed,
             lambda part, random: make_message(self.most, random),
             self.kind,
         )
-
-    def load(self) -> Splits[Labelled[Labels]]:
-        """Generate all three sets."""
-        sets = []
-        for messages in self.messages():
-            examples = []
-            for number, message in enumerate(messages, 1):
-                place = f"message {number}"
-                examples.append(Labelled((message.text,), message.topics, place))
-            sets.append(examples)
-        return Splits(*sets)
+        return Splits(
+            *(
+                [
+                    Labelled((message.text,), message.topics, f"message {number}")
+                    for number, message in enumerate(messages, 1)
+                ]
+                for messages in sets
+            )
+        )
 
     def tests(self) -> Sequence[Labelled]:
         """Return the messages of the test set."""
@@ -226,7 +227,7 @@ class MultiLabel(TextConfig):
     """The least probability of a label that a text is predicted to have."""
 
 
-class MultiLabelRun(LabelledTextRun):
+class MultiLabelRun(ClassificationRun):
     """A trained model that predicts the labels of a text or a pair of texts."""
 
     config: MultiLabel

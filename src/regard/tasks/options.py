@@ -153,12 +153,6 @@ class PredictOptions(Options):
     )
     seed: int | None = option(None, "Seed of the samples.", least=0, most=2**63 - 1)
     prefix: str = option("", "Beginning of every prediction.")
-    phrases: Sequence[str] = option(
-        (),
-        "A text that every prediction contains. Repeatable.",
-        served=16,
-        flag="phrase",
-    )
     attention: bool | None = option(
         None, "Whether predictions have attention. Default: the run's own."
     )
@@ -273,11 +267,6 @@ class EvaluationOptions(Options):
         "of image and captions, or of word and tag. Default: the run's own.",
     )
     skip_bad: bool = option(False, "Leave out bad records and count them.")
-    cache: tuple[int, float, float] | None = option(
-        None,
-        "States, share and sharpness of a cache beside a language model (Grave 2017), "
-        "such as 2000 0.1 0.3.",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +299,21 @@ class AttributionOptions(Options):
     target_tokens: Sequence[int] | None = option(
         None, "Ids of a forced output, the end included if it is finished.", served=2000
     )
+
+    def encode_target(
+        self, encode: Callable[[str], Sequence[int]], end: int
+    ) -> list[int] | None:
+        """Return the tokens of the forced output, None without one.
+
+        Args:
+            encode: Tokenizes a text.
+            end: The token behind a finished output.
+        """
+        if self.target_tokens is not None:
+            return list(self.target_tokens)
+        if self.target is None:
+            return None
+        return [*encode(self.target), *[end] * self.finished]
 
     def list_kinds(self, default: Kind = "weights") -> tuple[Kind, ...]:
         """Return the kinds without repeats, weights first, or the default."""
@@ -396,9 +400,8 @@ class FigureOptions(Options):
         text = getattr(self, side)
         if text is None:
             return slice(0, count)
-        match = re.fullmatch(r"(\d*):(\d*)", text)
-        if text.isdecimal():
-            match = re.fullmatch(r"(\d*):(\d*)", f"{text}:{int(text) + 1}")
+        bounds = f"{text}:{int(text) + 1}" if text.isdecimal() else text
+        match = re.fullmatch(r"(\d*):(\d*)", bounds)
         if match is None:
             raise InputError(f"{side} is {text!r}; expected A:B or A, numbers from 0")
         positions = range(count)[int(match[1] or 0) : int(match[2] or count)]

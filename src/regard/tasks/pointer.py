@@ -60,20 +60,14 @@ class PointedSet:
     target: Sequence[int]
     """Positions in the set, from 0."""
 
-    @property
-    def labels(self) -> list[str]:
-        """The elements as lines have them."""
-        return [
-            ",".join(f"{number:.3g}" for number in element) for element in self.elements
-        ]
-
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedSets(IndependentSets, SyntheticOfLengths):
     """Sets of `least` to `most` elements, uniform from 0 to 1 in every dimension.
 
-    least: The smallest number of elements in a set.
-    most: The largest number of elements in a set.
+    Attributes:
+        least: The smallest number of elements in a set.
+        most: The largest number of elements in a set.
     """
 
     least: int = 5
@@ -235,17 +229,16 @@ def setup(config: Pointer, folder: RunDirectory, processes: int) -> Setup:
     """
     splits = config.data.load()
     sizes = [len(example.elements) for example in splits.train]
-    lengths = [
-        (size + 1, len(example.target) + 1)
-        for size, example in zip(sizes, splits.train, strict=True)
-    ]
     return setup_task(
         PointerRun.build(config),
         PointerObjective(
             splits.train,
             splits.valid,
             config.training,
-            lengths,
+            [
+                (size + 1, len(example.target) + 1)
+                for size, example in zip(sizes, splits.train, strict=True)
+            ],
             "sets",
             run=partial(PointerRun, config),
         ),
@@ -314,15 +307,17 @@ class PointerRun(LineRun):
         with torch.no_grad(), recording as maps:
             self.model(batch.elements, batch.lengths, batch.target_in)
         weights = maps["attend"][0].cpu().numpy()
-        labels = current.labels
+        labels = [
+            ",".join(f"{number:.3g}" for number in element)
+            for element in current.elements
+        ]
         outputs = (*(labels[index] for index in positions), "</s>")
         attention = Alignment(weights, ("</s>", *labels), outputs)
         breakdown = maps.breakdown(weights[None, None])
-        lookups = replace(to_single_map(attention, "weights"), breakdown=breakdown)
         return Attribution(
             prediction,
             example,
-            (lookups,),
+            (replace(to_single_map(attention, "weights"), breakdown=breakdown),),
             attention,
             options,
         )
@@ -334,8 +329,7 @@ class PointerRun(LineRun):
 
         def encode(batch_sets: Sequence[PointedSet]) -> tuple[Any, Tensor]:
             batch = collate_sets(batch_sets).to(self.device)
-            memory = self.model.encoder(batch.elements, batch.lengths)
-            return memory, batch.lengths + 1
+            return self.model.encoder(batch.elements, batch.lengths), batch.lengths + 1
 
         predictions = []
         for best, *_ in search_batches(

@@ -74,8 +74,6 @@ class GeneratedText(ShortRepr):
     """A row for each token, a column for each piece of the source: the mean of all heads."""
     alternatives: "tuple[GeneratedText, ...]" = ()
     """The next best texts."""
-    missing: tuple[str, ...] = ()
-    """Required phrases that the text lacks because of the length limit."""
     prompt: str | None = None
     """The text that is continued."""
     ids: tuple[int, ...] = ()
@@ -91,7 +89,7 @@ class GeneratedText(ShortRepr):
         """Return plain values for JSON."""
         values: dict[str, Any] = {} if self.prompt is None else {"prompt": self.prompt}
         values |= {name: getattr(self, name) for name in ("text", "score", "finished")}
-        values |= {"missing": list(self.missing), "tokens": list(self.tokens)}
+        values["tokens"] = list(self.tokens)
         values["attention"] = self.attention and {
             "source": list(self.attention.source),
             "target": list(self.attention.target),

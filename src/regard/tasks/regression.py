@@ -8,19 +8,23 @@ from statistics import fmean, pstdev
 from typing import Any, Literal
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from regard.errors import InputError
 from regard.metrics import number_metrics
 from regard.shapes import Float
-from regard.storage.manifest import CHANGED
 from regard.storage.run_folder import SCALE, RunDirectory
+from regard.storage.verified_files import CHANGED
 from regard.tasks.base import Setup
-from regard.tasks.classification import command
 from regard.tasks.classification.config import TextConfig
 from regard.tasks.classification.data import Labelled, LabelledTables
-from regard.tasks.classification.run import LabelledTextRun
-from regard.tasks.classification.training import Logits, Outputs, text_setup
+from regard.tasks.classification.run import (
+    ClassificationRun,
+    Logits,
+    Outputs,
+    text_setup,
+)
 from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import LazyTask
 
@@ -29,7 +33,7 @@ TASK = LazyTask(
     ":Regression",
     ":setup",
     ":RegressionRun",
-    command=command,
+    command="",
 )
 
 
@@ -103,13 +107,11 @@ class NumberOutput(Outputs):
         Raises:
             InputError: The file is damaged.
         """
-        values = run.read_object(SCALE)
-        numeric = all(isinstance(value, int | float) for value in values.values())
-        if values.keys() != {"mean", "deviation"} or not numeric:
-            raise InputError(
-                f"{run.path / SCALE}: has no mean and deviation, {CHANGED}"
-            )
-        return cls(**values)
+        try:
+            return TypeAdapter(cls).validate_python(run.read_object(SCALE))
+        except ValidationError:
+            message = f"{run.path / SCALE}: has no mean and deviation, {CHANGED}"
+            raise InputError(message) from None
 
     @property
     def files(self) -> Mapping[str, Any]:
@@ -152,7 +154,7 @@ class NumberOutput(Outputs):
         return self.mean + self.deviation * logits[:, 0].double()
 
 
-class RegressionRun(LabelledTextRun):
+class RegressionRun(ClassificationRun):
     """A trained model that predicts the number of a text or a pair of texts."""
 
     @classmethod

@@ -3,7 +3,8 @@
 import logging
 from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -24,9 +25,8 @@ from torch import Tensor, nn
 from regard.data.records import Records, records_of
 from regard.errors import InputError, RunError
 from regard.extras import how_to_install
-from regard.nonfinite import check_output
 from regard.storage.run_folder import RunDirectory
-from regard.storage.tensors import load_into
+from regard.storage.verified_files import load_into
 from regard.tasks.options import (
     AttributionOptions,
     EvaluationOptions,
@@ -40,8 +40,8 @@ from regard.tasks.options import (
 from regard.tasks.prediction import Prediction
 from regard.tasks.summary import origin_of
 from regard.text.kinds import REPLACEMENT
-from regard.training.devices import count_parameters
-from regard.training.settings import Training
+from regard.training.settings import Training, count_parameters
+from regard.work import check_output
 
 if TYPE_CHECKING:
     from regard.attribution.kinds import Kind
@@ -52,13 +52,29 @@ if TYPE_CHECKING:
 
 E = TypeVar("E")
 P = TypeVar("P", bound=Prediction)
-OptionsType = TypeVar("OptionsType", bound=Options)
+R = TypeVar("R", bound="Run[Any, Any]")
 UNKNOWN_LIMIT = 0.5
 """Share of unknown words or characters above which a text gets a warning."""
 OPTIMISTIC = (
     "there is no test set: scored on the validation examples, which chose the "
     "checkpoint; new ones are fairer"
 )
+OPTIONS: dict[Verb, type[Options]] = {
+    "predict": PredictOptions,
+    "stream": StreamOptions,
+    "evaluate": EvaluationOptions,
+    "attribute": AttributionOptions,
+}
+CAPABILITIES = {
+    "align": ("align words", "translate-rnn"),
+    "score": ("score given targets", "translate-rnn"),
+    "fill": ("fill blanks", "bert"),
+    "embed": ("embed texts", "bert"),
+    "prompts": ("embed texts behind a prompt", "bert"),
+    "embed_words": ("embed words", "elmo"),
+    "conversation": ("converse", "dialogue"),
+}
+"""Each method in words, and a recipe whose runs have it."""
 log = logging.getLogger("regard")
 
 
@@ -98,6 +114,12 @@ class Run(ABC, Generic[E, P]):
     def device(self) -> torch.device:
         """The device of the model."""
         return next(self.model.parameters()).device
+
+    def with_model(self: R, model: Any) -> R:
+        """Return the run around another model of the same kind."""
+        run = copy(self)
+        run.model = model
+        return run
 
     def use_engine(self, folder: "RunDirectory", *, int8: bool = False) -> None:
         """Decode by CTranslate2 where it supports the model; by default nowhere.
@@ -178,9 +200,9 @@ class Run(ABC, Generic[E, P]):
                 example.
         """
         refuse_one(examples)
-        options = self._check_options("predict", PredictOptions, options, settings)
-        with self._guard(options), torch.no_grad():
-            return self._predict(examples, options)
+        chosen = self._check_options("predict", options, settings)
+        with self._guard(chosen), torch.no_grad():
+            return self._predict(examples, chosen)
 
     def stream(
         self,
@@ -205,11 +227,11 @@ class Run(ABC, Generic[E, P]):
             InputError: As `predict`.
         """
         refuse_one(examples)
-        options = self._check_options("stream", StreamOptions, options, settings)
-        events = self._stream(examples, options, active)
+        chosen = self._check_options("stream", options, settings)
+        events = self._stream(examples, chosen, active)
 
         def guard() -> "Iterator[StreamEvent]":
-            with self._guard(options):
+            with self._guard(chosen):
                 yield from events
 
         return guard()
@@ -233,12 +255,12 @@ class Run(ABC, Generic[E, P]):
             InputError: The run does not support an option, or there are neither examples
                 nor a test set.
         """
-        options = self._check_options("evaluate", EvaluationOptions, options, settings)
+        chosen = self._check_options("evaluate", options, settings)
         records = records_of(examples)
         if records:
-            examples = self.read([Records("rows", records)], options)
-        with self._guard(options):
-            return self._evaluate(examples, options)
+            examples = self.read([Records("rows", records)], chosen)
+        with self._guard(chosen):
+            return self._evaluate(examples, chosen)
 
     def attribute(
         self, example: E, options: AttributionOptions | None = None, /, **settings: Any
@@ -253,11 +275,9 @@ class Run(ABC, Generic[E, P]):
         Raises:
             InputError: The run does not support an option, or its model does not attend.
         """
-        options = self._check_options(
-            "attribute", AttributionOptions, options, settings
-        )
-        with self._guard(options):
-            return self._attribute(example, options)
+        chosen = self._check_options("attribute", options, settings)
+        with self._guard(chosen):
+            return self._attribute(example, chosen)
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
         """Read the examples of files for `evaluate`.
@@ -331,20 +351,19 @@ class Run(ABC, Generic[E, P]):
 
     def check_supported(self, verb: Verb, options: Options) -> None:
         """Raise InputError for a verb or an option that the run does not support."""
-        supported = self.supports.get(verb, frozenset())
-        unsupported = sorted(options.chosen().keys() - supported)
-        if verb in self.supports and not unsupported:
-            return
-        task = f"a run of the task {self.config.task}"
         if verb not in self.supports:
-            verbs = ", ".join(self.supports)
-            raise InputError(f"{task} does not {verb}; it can {verbs}")
-        name = unsupported[0]
-        flag = list_options(type(options))[name].flag or name.replace("_", "-")
-        names = ", ".join(sorted(supported)).replace("_", "-") or "none"
-        raise InputError(
-            f"the option {flag} is not supported where {task} {verb}s; supported: {names}"
-        )
+            raise InputError(
+                f"a run of the task {self.config.task} does not {verb}; it can "
+                f"{', '.join(self.supports)}"
+            )
+        supported = self.supports[verb]
+        for name in sorted(options.chosen().keys() - supported):
+            flag = list_options(type(options))[name].flag or name.replace("_", "-")
+            names = ", ".join(sorted(supported)).replace("_", "-") or "none"
+            raise InputError(
+                f"the option {flag} is not supported where a run of the task "
+                f"{self.config.task} {verb}s; supported: {names}"
+            )
 
     def compute_metrics(
         self, examples: Any, options: EvaluationOptions
@@ -358,6 +377,9 @@ class Run(ABC, Generic[E, P]):
             InputError: An example is longer than the model takes, or has an unknown class.
         """
         raise self._not_implemented("evaluate")
+
+    def log_examples(self, examples: Any) -> None:
+        """Log what a reader of the metrics on examples should know, by default nothing."""
 
     def _load_test_set(self, data: Any) -> Any:
         """Return the test examples of a `data:` section, empty without a test set."""
@@ -392,23 +414,23 @@ class Run(ABC, Generic[E, P]):
                 "there is no test set in the run file and no examples are given; "
                 f"{self.data_hint}"
             )
+        self.log_examples(examples)
         with torch.no_grad():
             return self.compute_metrics(examples, options)
 
     def _check_options(
         self,
         verb: Verb,
-        kind: type[OptionsType],
-        options: OptionsType | None,
+        options: Options | None,
         settings: Mapping[str, Any],
-    ) -> OptionsType:
+    ) -> Any:
         """Return the options of a verb, checked.
 
         Raises:
             TypeError: Options and settings are both given.
             InputError: As `check_supported`.
         """
-        checked = options_of(kind, options, settings)
+        checked = options_of(OPTIONS[verb], options, settings)
         self.check_supported(verb, checked)
         checked.check()
         return checked
@@ -419,17 +441,18 @@ class Run(ABC, Generic[E, P]):
 
         A ValueError is an InputError where the user chose an option.
         """
-        with ExitStack() as stack:
-            if self.checks_finite and isinstance(self.model, nn.Module):
-                stack.enter_context(check_output(self.model))
-            try:
+        guard: Any = nullcontext()
+        if self.checks_finite and isinstance(self.model, nn.Module):
+            guard = check_output(self.model)
+        try:
+            with guard:
                 yield
-            except (InputError, RunError):
+        except (InputError, RunError):
+            raise
+        except ValueError as error:
+            if not options.chosen():
                 raise
-            except ValueError as error:
-                if not options.chosen():
-                    raise
-                raise InputError(str(error)) from error
+            raise InputError(str(error)) from error
 
     def _predict(self, examples: Sequence[E], options: PredictOptions, /) -> list[P]:
         """Predict for each example, without gradients, where the output is checked."""
@@ -505,6 +528,34 @@ def refuse_one(examples: object, name: str = "examples") -> None:
         raise TypeError(f"{name} is one {type(examples).__name__}; put it in a list")
 
 
+def require_method(run: Any, name: str, path: Path | str) -> Any:
+    """Return a method of a run.
+
+    Raises:
+        InputError: As `missing_capability`.
+    """
+    method = getattr(run, name, None)
+    if method is None:
+        raise missing_capability(run, *CAPABILITIES[name], path)
+    return method
+
+
+def missing_capability(
+    run: Any, verb: str, recipe: str, path: Path | str
+) -> InputError:
+    """Return the error of a run in a folder that lacks a capability.
+
+    Args:
+        verb: The capability in words.
+        recipe: A recipe whose runs have it.
+        path: The folder of the run.
+    """
+    return InputError(
+        f"{path}: a run of the task {run.config.task} does not {verb}, but one of the "
+        f"recipe {recipe} does; it can {', '.join(run.supports)}"
+    )
+
+
 @runtime_checkable
 class RunConfig(Protocol):
     """A run file of any task, a frozen dataclass; `config.dump` writes it as YAML."""
@@ -539,8 +590,8 @@ class LazyTask:
     """A function of a run file, the run's folder and the number of processes."""
     run_place: str
     """The class of its runs, with a method `open`."""
-    command: str | Callable[[Any], str] = "regard evaluate {}"
-    """The task's `usage`, or what returns that of a run file."""
+    command: str = "regard evaluate {}"
+    """The task's `usage`; empty if it depends on the run file, which has it as `command`."""
 
     @property
     def config(self) -> type:
@@ -564,7 +615,7 @@ class LazyTask:
 
     def usage(self, config: Any) -> str:
         """Return the command that uses a run, with `{}` for the run's folder."""
-        return self.command if isinstance(self.command, str) else self.command(config)
+        return self.command or config.command
 
     def _import(self, part: str) -> Any:
         return resolve_name(f"{self.package}.{part}".replace(".:", ":"))

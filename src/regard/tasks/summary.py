@@ -14,10 +14,8 @@ from itertools import chain
 from statistics import median
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 from regard.data.splits import Splits
-from regard.errors import InputError, shorten
+from regard.errors import shorten
 from regard.images import Image, ImageSurvey, encode_preview, survey_images
 from regard.pictures.text import show_invisible
 from regard.text import Tokenizer
@@ -103,15 +101,6 @@ class DataSummary:
         """Return plain values for JSON, with the size of the sample."""
         return asdict(self) | {"sample": SAMPLE}
 
-    @classmethod
-    def of_json(cls, values: Mapping[str, Any]) -> "DataSummary":
-        """Return the summary of what `to_json` gives. Raises InputError for others."""
-        try:
-            return TypeAdapter(cls).validate_python(values)
-        except ValidationError as error:
-            message = f"{FILE}: is no summary of data; was it changed?"
-            raise InputError(message) from error
-
     def lines(self) -> list[str]:
         """Return the summary, a line for each part of it."""
         parts = self.parts()
@@ -129,8 +118,7 @@ class DataSummary:
             names = [
                 f"{shorten(name)} ({count:,})" for name, count in self.classes.items()
             ]
-            remainder = ["..."] if len(names) > CLASSES else []
-            first = ", ".join(names[:CLASSES] + remainder)
+            first = ", ".join(names[:CLASSES] + ["..."] * (len(names) > CLASSES))
             parts[self.classified] = f"{len(names)}: {first}"
         if self.labels:
             parts["labels"] = self.labels
@@ -150,17 +138,20 @@ class DataSummary:
 
 def join_summaries(summaries: Sequence[DataSummary]) -> DataSummary:
     """Return the summary of examples with several targets, from one for each target."""
-    joined: dict[str, Any] = {
-        name: {
-            key: value
-            for summary in summaries
-            for key, value in getattr(summary, name).items()
-        }
-        for name in ("lengths", "unknown", "example")
-    }
-    warnings = chain.from_iterable(summary.warnings for summary in summaries)
-    joined["warnings"] = tuple(dict.fromkeys(warnings))
-    return replace(summaries[0], unit="sources", **joined)
+
+    def join(name: str) -> dict[str, Any]:
+        parts = [getattr(summary, name).items() for summary in summaries]
+        return dict(chain(*parts))
+
+    warnings = chain(*(summary.warnings for summary in summaries))
+    return replace(
+        summaries[0],
+        unit="sources",
+        lengths=join("lengths"),
+        unknown=join("unknown"),
+        example=join("example"),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
 
 
 def summarize_texts(
@@ -191,23 +182,32 @@ def summarize_texts(
     text_lengths = {}
     parts = {}
     messages = list(warnings)
+    samples = {
+        name: sample_evenly(examples) for name, examples in splits.by_name.items()
+    }
     first_tokenizer, read_first = next(iter(sides.values()))
     for side, (tokenizer, text_of) in sides.items():
-        for name, examples in splits.by_name.items():
-            texts = [text_of(item) for item in sample_evenly(examples)]
-            if not texts:
+        for name, examples in samples.items():
+            if not examples:
                 continue
-            location = f"{name} {side}"
-            counts = [tokenizer.unknown(text[:CHARACTERS]) for text in texts]
+            counts = [tokenizer.unknown(text_of(e)[:CHARACTERS]) for e in examples]
             missing, total = map(sum, zip(*counts, strict=True))
+            location = f"{name} {side}"
             unknown[location] = 100 * missing / max(1, total)
             if warn and unknown[location] > MANY_UNKNOWN:
+                advice = "are unknown to the tokenizer; check language and encoding of its files"
+                if tokenizer.settings.kind in WHOLE_WORDS:
+                    advice = (
+                        "are not in the vocabulary; more training text, a larger size or "
+                        "a lower minimum_count adds words"
+                    )
                 messages.append(
                     f"{unknown[location]:.0f} % of the {tokenizer.unknown_unit} of "
-                    f"{location} {explain_unknown(tokenizer)}"
+                    f"{location} {advice}"
                 )
-            if name == "train":
-                text_lengths[side] = measure_text_lengths(tokenizer, texts)
+        text_lengths[side] = measure_text_lengths(
+            tokenizer, map(text_of, samples["train"])
+        )
         ids = tokenizer.encode(text_of(splits.train[0])[:CHARACTERS_READ])
         parts[side] = describe_tokens(tokenizer, ids)
     fields.setdefault("request", request_of(text=read_first(splits.train[0])))
@@ -222,20 +222,10 @@ def summarize_texts(
     )
 
 
-def explain_unknown(tokenizer: Tokenizer) -> str:
-    """Return why units of a text are unknown to a tokenizer, the end of a sentence."""
-    if tokenizer.settings.kind in WHOLE_WORDS:
-        return (
-            "are not in the vocabulary; more training text, a larger size or a lower "
-            "minimum_count adds words"
-        )
-    return "are unknown to the tokenizer; check language and encoding of its files"
-
-
 def summarize_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSummary:
-    """Return the summary of running text; one whole text is counted in lines."""
+    """Return the summary of running text."""
     first = next(text for text in splits.train if text.strip())[:CHARACTERS]
-    summary = summarize_texts(
+    return summarize_texts(
         data,
         splits,
         {"text": (tokenizer, str)},
@@ -243,13 +233,6 @@ def summarize_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> Data
         example={"text": describe_tokens(tokenizer, tokenizer.encode(first))},
         request={"text": " ".join(first.split()[:WORDS_OF_REQUEST])},
     )
-    if len(splits.train) > 1:
-        return summary
-    rows = {}
-    for name, row in summary.rows.items():
-        lines = sum(text.count("\n") for text in splits.by_name[name])
-        rows[name] = replace(row, count=lines)
-    return replace(summary, unit="lines", rows=rows, lengths={})
 
 
 def sample_evenly(examples: Sequence[E]) -> list[E]:
@@ -283,13 +266,8 @@ def origin_of(data: Any, name: str) -> str:
 
 def describe_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Return the first tokens of an example, and how many there are."""
-    return abridge(tokenizer.pieces(ids[:TOKENS]), len(ids))
-
-
-def abridge(labels: Sequence[str], count: int) -> str:
-    """Return the first labels of `count`, separated by spaces."""
-    suffix = f" ... ({count:,} tokens)" if count > TOKENS else ""
-    return " ".join(map(show_invisible, labels[:TOKENS])) + suffix
+    suffix = f" ... ({len(ids):,} tokens)" if len(ids) > TOKENS else ""
+    return " ".join(map(show_invisible, tokenizer.pieces(ids[:TOKENS]))) + suffix
 
 
 def request_of(**inputs: str) -> dict[str, str]:
@@ -308,16 +286,15 @@ def encode_for_request(image: Image) -> str:
     return b64encode(encode_preview(image)).decode() if find_spec("PIL") else ""
 
 
-def measure_text_lengths(tokenizer: Tokenizer, texts: Sequence[str]) -> Lengths:
-    """Return the lengths in tokens of a sample of texts.
+def measure_text_lengths(tokenizer: Tokenizer, texts: Iterable[str]) -> Lengths:
+    """Return the lengths in tokens of texts.
 
     Of a text beyond `CHARACTERS_READ` it is an estimate from its beginning.
     """
     lengths = []
-    for text in sample_evenly(texts):
-        part = text[:CHARACTERS_READ]
-        tokens = len(tokenizer.encode(part))
-        lengths.append(round(tokens * len(text) / max(1, len(part))))
+    for text in texts:
+        tokens = len(tokenizer.encode(text[:CHARACTERS_READ]))
+        lengths.append(round(tokens * max(1, len(text) / CHARACTERS_READ)))
     return Lengths.of(lengths)
 
 
@@ -332,7 +309,6 @@ def describe_images(
     """Describe a sample of images before and after the model's preparation.
 
     Args:
-        images: The images.
         side: The side of an image in the model.
         channels: Its channels.
         key: The run file's key of the side.

@@ -30,7 +30,6 @@ def check_attention(
     `MultiHead`.
 
     Args:
-        module: The module.
         widths: Of queries, keys and values, None for any. Default `module.widths`, else
             any.
         queries: Largest number of queries, at least 1.

@@ -23,7 +23,6 @@ def check_decoder(
     """Test a decoder against the laws of its protocol.
 
     Args:
-        decoder: The decoder.
         memory: What it reads; the test has its dtype.
         length: Number of random tokens in a row.
         tokens: The tokens to use instead, `(batch, position)`.

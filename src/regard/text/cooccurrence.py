@@ -24,7 +24,9 @@ Counts = tuple[np.ndarray, np.ndarray]
 def cooccurrence_vectors(
     texts: Iterable[Sequence[int]], vocabulary: int, width: int, window: int = 5
 ) -> Float[Tensor, "vocabulary width"]:
-    """Vectors of `width` numbers, each in the mean of magnitude one; zeros for a word without neighbours.
+    """Return a vector of `width` numbers for each word, each of mean magnitude one.
+
+    A word without neighbors has zeros.
 
     Words at distance d up to `window` count 1/d. With M = max(0, log p(w, c) / (p(w) p(c)^0.75)) ~ U S V^T, a word's
     vector is its row of U S^0.5, scaled.

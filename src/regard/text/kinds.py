@@ -106,11 +106,12 @@ NAMED = {"\n": "⏎", "\t": "⇥"}
 class TokenizerSettings:
     """Settings of a vocabulary.
 
-    kind: The kind of its tokens.
-    size: Upper limit of the vocabulary, special ids included; at least 5, and 260 for
-        bpe, whose vocabularies always have the 256 bytes.
-    dropout: Probability in [0, 1) that a BPE merge is skipped (bpe only).
-    minimum_count: Leave out tokens and BPE merges that occur less often.
+    Attributes:
+        kind: The kind of its tokens.
+        size: Upper limit of the vocabulary, special ids included; at least 5, and 260
+            for bpe, whose vocabularies always have the 256 bytes.
+        dropout: Probability in [0, 1) that a BPE merge is skipped (bpe only).
+        minimum_count: Leave out tokens and BPE merges that occur less often.
 
     Raises:
         InputError: A value is outside these ranges.

@@ -65,8 +65,13 @@ def _fill(inside: list[int], size: int) -> list[int]:
     return ids + [FILLER] * (size - len(ids))
 
 
-_END = re.compile(r"(?:[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n\s*\n)")
-"""Possible ends of a sentence: marks with closing quotes before a blank, East Asian marks, and an empty line."""
+_END = re.compile(
+    r"(?:[.!?…؟۔።፧]+[\"'”’»)\]]*(?=\s)|[。！？｡।॥။\u037e]+[」』”’）]*|\n\s*\n)"
+)
+"""Possible ends of a sentence: marks with closing quotes before a blank, marks that stand nowhere else, and an empty
+line."""
+_GREEK_END = re.compile(r"(?<=[\u0370-\u03ff\u1f00-\u1fff]);(?=\s|\Z)")
+"""A semicolon behind a Greek letter, which asks."""
 _SHORT = re.compile(
     r"mr|mrs|ms|dr|prof|st|sr|jr|gen|sen|rep|gov|capt|lt|col|sgt|vs|nos?|figs?|vol|pp|ca"
     r"|cf|etc|al|approx|dept|e\.g|i\.e|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|u\.s"
@@ -84,9 +89,9 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     lower-case letter, unless the text has no capitals.
     """
     has_capitals = any(letter.isupper() for letter in text)
-    ends = [
-        mark.end() for mark in _END.finditer(text) if _is_end(text, mark, has_capitals)
-    ]
+    marks = _END.finditer(text)
+    ends = [mark.end() for mark in marks if _is_end(text, mark, has_capitals)]
+    ends = sorted([*ends, *(mark.end() for mark in _GREEK_END.finditer(text))])
     spans = []
     start = 0
     for end in [*ends, len(text)]:

@@ -14,7 +14,7 @@ from regard.errors import RunError
 from regard.models import gpt2, llama
 from regard.nn.layers import EncoderLayer
 from regard.nn.transformer import DecoderLayer
-from regard.nonfinite import is_debugging
+from regard.work import is_debugging
 
 LAYERS = (EncoderLayer, DecoderLayer, gpt2.Block, llama.Block)
 """The layers of Transformers, each of which is called as a whole."""
@@ -24,10 +24,13 @@ log = logging.getLogger("regard")
 
 
 class CompiledForward:
-    """A layer's forward.
+    """The forward method of a layer, compiled for training only.
 
-    Compiled with gradients, eager without them (validation decodes in steps) and while
-    attention is recorded. Raises RunError where PyTorch cannot compile it.
+    It runs eagerly without gradients, since validation decodes in steps, and while
+    attention is recorded.
+
+    Raises:
+        RunError: PyTorch cannot compile it.
     """
 
     def __init__(self, layer: nn.Module, backend: str | Callable[..., Any]):
@@ -63,7 +66,6 @@ def compile_layers(
     any length; a recurrence would need a graph for each length, with every step in it.
 
     Args:
-        model: The model.
         log_layers: Log one line: the compiled layers, or why there are none.
         backend: The compiler.
     """

@@ -13,19 +13,18 @@ import torch
 from torch import nn
 
 from regard.errors import RunError
-from regard.storage.checkpoints import Checkpoint
-from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.training.devices import count_parameters, use_threads
+from regard.storage.run_folder import WEIGHTS, Checkpoint, RunDirectory
 from regard.training.layers import compile_layers
 from regard.training.objectives import LossModule, Objective, unit_of
-from regard.training.processes import (
-    Processes,
-    Stop,
-    Stopped,
-    explain_lost_processes,
-)
 from regard.training.progress import Metrics, Progress, UpdateSums
-from regard.training.settings import MovingAverage, Training, Validated, rate
+from regard.training.settings import (
+    MovingAverage,
+    Training,
+    Validated,
+    count_parameters,
+    rate,
+    use_threads,
+)
 from regard.training.snapshot import (
     TrainingState,
     describe_regrouping,
@@ -37,7 +36,16 @@ from regard.training.snapshot import (
     seed_everything,
     snapshot,
 )
-from regard.training.update import BatchStream, Updater, UpdateResult, build_optimizer
+from regard.training.update import (
+    BatchStream,
+    Processes,
+    Stop,
+    Stopped,
+    Updater,
+    UpdateResult,
+    build_optimizer,
+    explain_lost_processes,
+)
 from regard.work import divide_among
 
 
@@ -175,7 +183,7 @@ class Trainer:
                 on_ready()
             if resume:  # also where it was killed before its first checkpoint
                 self.metrics.rewind(self.state.counters.update)
-            self.metrics.open_trackers()
+            self.metrics.open_board()
             while True:
                 self._validate_if_due()
                 self._save_if_due()
@@ -184,7 +192,7 @@ class Trainer:
                 self._update(stream)
 
     def close(self) -> None:
-        """Close the progress bar and the trackers."""
+        """Close the progress bar and TensorBoard's files."""
         self.progress.close()
         self.metrics.close()
 

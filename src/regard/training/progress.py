@@ -1,101 +1,25 @@
-"""Progress on standard error, the metrics file, and the services that follow it."""
+"""Progress on standard error, the metrics file, and TensorBoard's files."""
 
-import importlib.util
 import logging
 import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from tqdm.asyncio import tqdm_asyncio
 from tqdm.auto import tqdm
 
-from regard.errors import InputError, RunError
-from regard.extras import EXTRAS, how_to_install
+from regard.storage.atomic import explain_errors
 from regard.storage.run_folder import METRICS, RunDirectory
-from regard.training.settings import TrackerName, Training
+from regard.training.settings import Training
 from regard.training.update import UpdateResult
 from regard.work import cancellable
 
-PROJECT = "regard"
-"""The project of Weights & Biases, and the experiment of MLflow."""
-
 log = logging.getLogger("regard")
-
-
-def check_tracker(name: TrackerName | None) -> None:
-    """Raise InputError for a service whose package is not installed."""
-    if name is not None and importlib.util.find_spec(name) is None:
-        command = how_to_install(name) if name in EXTRAS else f"pip install {name}"
-        raise InputError(
-            f"training.tracker is {name}, whose package is not installed: {command}, or leave it out"
-        )
-
-
-class Service:
-    """A run of Weights & Biases or MLflow, or TensorBoard's files in the run's folder.
-
-    A run of a service belongs to the project `regard` and has the name of the run's
-    folder. Its address and whether it is offline are the service's own settings. A
-    resumed run is a new one there.
-    """
-
-    def __init__(self, name: TrackerName, folder: Path, settings: Training) -> None:
-        """Start it, with the settings of training.
-
-        Raises RunError where the service refuses.
-        """
-        from accelerate.tracking import LOGGER_TYPE_TO_CLASS
-
-        names = {
-            "tensorboard": {"run_name": name, "logging_dir": folder},
-            "wandb": {"run_name": PROJECT, "name": folder.name},
-            "mlflow": {"experiment_name": PROJECT, "run_name": folder.name},
-        }
-        self._name = name
-        self._tracker = LOGGER_TYPE_TO_CLASS[name](**names[name])
-        try:
-            self._tracker.start()
-            if name != "tensorboard":
-                values = asdict(settings) | {"betas": str(settings.betas)}
-                self._tracker.store_init_configuration(values)
-        except Exception as error:
-            raise RunError(
-                f"training.tracker {name} cannot start ({_line(error)}); see its settings"
-            ) from error
-        self._lost = False
-
-    def write(self, values: Mapping[str, float | int], update: int) -> None:
-        """Send the values of an update.
-
-        The first failure is a warning, after which nothing more is sent.
-        """
-        if self._lost:
-            return
-        with self._warn():
-            self._tracker.log(dict(values), step=update)
-
-    def close(self) -> None:
-        """End the run there; a failure is a warning."""
-        with self._warn():
-            self._tracker.finish()
-
-    @contextmanager
-    def _warn(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            self._lost = True
-            message = "training.tracker %s failed (%s); the run goes on without it"
-            log.warning(message, self._name, _line(error))
-
-
-def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 SILENT = 30.0
@@ -120,7 +44,7 @@ class UpdateSums:
     seconds: float = 0.0
 
     def add(self, outcome: UpdateResult, seconds: float) -> None:
-        """One update and its seconds."""
+        """Add an update and its seconds."""
         self.loss += outcome.loss * outcome.tokens
         self.terms += outcome.tokens
         self.norm = max(self.norm, outcome.norm)
@@ -233,10 +157,7 @@ class Progress:
 
 
 def _bar(steps: int, done: int) -> tqdm | None:
-    """Tqdm's bar in the form for a notebook or a terminal.
-
-    None where neither shows it.
-    """
+    """Return tqdm's bar for a notebook or a terminal; None if neither shows it."""
     if sys.stderr is None or (tqdm is tqdm_asyncio and not sys.stderr.isatty()):
         return None
     bar = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
@@ -253,25 +174,23 @@ def _bar(steps: int, done: int) -> tqdm | None:
 class Metrics:
     """Write records in the main process; do nothing in the others, where `run` is None.
 
-    The trackers get them too.
+    TensorBoard's files get them too.
     """
 
     def __init__(self, run: RunDirectory | None, settings: Training) -> None:
         self._run = run
-        self._settings = settings
-        self._trackers: list[Service] = []
+        self._writes_board = settings.tensorboard
+        self._board: Any = None
 
-    def open_trackers(self) -> None:
-        """Start the services that the settings name."""
-        if self._run is None:
+    def open_board(self) -> None:
+        """Begin TensorBoard's files, where it is installed."""
+        if self._run is None or not self._writes_board or not find_spec("tensorboard"):
             return
-        settings = self._settings
-        names: set[TrackerName | None] = {settings.tracker}
-        if settings.tensorboard and importlib.util.find_spec("tensorboard"):
-            names.add("tensorboard")
-        for name in names:
-            if name is not None:
-                self._trackers.append(Service(name, self._run.path, settings))
+        from torch.utils.tensorboard import SummaryWriter
+
+        path = self._run.path / "tensorboard"
+        with explain_errors(path):
+            self._board = SummaryWriter(str(path))
 
     def write(self, kind: str, update: int, values: Mapping[str, float | int]) -> None:
         """Append a record.
@@ -284,9 +203,10 @@ class Metrics:
         for name, value in values.items():
             record[name] = value if math.isfinite(value) else None
         self._run.append_jsonl(METRICS, record)
-        named = {f"{kind}/{name}": value for name, value in values.items()}
-        for tracker in self._trackers:
-            tracker.write(named, update)
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, update)
+            self._board.flush()
 
     def rewind(self, update: int) -> None:
         """Drop the records after an update; a resumed run writes them again."""
@@ -294,6 +214,6 @@ class Metrics:
             self._run.keep_jsonl(METRICS, lambda record: record["update"] <= update)
 
     def close(self) -> None:
-        """Close the trackers."""
-        for tracker in self._trackers:
-            tracker.close()
+        """End TensorBoard's files."""
+        if self._board is not None:
+            self._board.close()

@@ -1,6 +1,9 @@
-"""Settings of a training, and the schedules of its learning rate."""
+"""Settings of a training, its learning rates, and the device, threads and precision it gets."""
 
+import ctypes
 import math
+import os
+import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,6 +13,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from regard.errors import InputError
 from regard.metrics import rank_ties
 from regard.models.sizes import Share
 
@@ -19,8 +23,6 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PATIENCE = 5
 """Validations without improvement after which training ends by default."""
 Precision = Literal["auto", "fp32", "bf16"]
-
-TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ class Training:
     """How the rate falls after the warm-up: not at all; to zero at the last update, straight or as half a cosine; as
     update^-0.5 (Vaswani et al. 2017)."""
     warmup: Count = 0
-    """Updates in which the rate rises linearly from zero. Where an option lowers `steps` and leaves `warmup`, and with
-    `epochs`, it is at most a tenth of the updates."""
+    """Updates in which the rate rises linearly from zero. Where it is more than all updates, and with `epochs`, it is
+    at most a tenth of them."""
     betas: tuple[Share, Share] = (0.9, 0.98)
     """Adam's two decay rates."""
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-9
@@ -101,7 +103,7 @@ class Training:
     """Processes that prepare batches ahead; 0: the training process does."""
     threads: Count = 0
     """Threads of each process; 0: `OMP_NUM_THREADS` where it is set, else one for a small model and PyTorch's choice
-    for a large one (`regard.training.devices`)."""
+    for a large one (`regard.training.settings`)."""
     device: Literal["auto", "cpu", "cuda", "mps", "xpu"] = "auto"
     """Where to train; `auto` is an accelerator if there is one."""
     start: str | None = None
@@ -111,16 +113,10 @@ class Training:
     the first process prepares the data for longer, or one disk is slow."""
     tensorboard: bool = True
     """Write TensorBoard's files too, where it is installed."""
-    tracker: TrackerName | None = None
-    """A service that follows the metrics: `wandb` and `mlflow` through accelerate, by their own settings and
-    environment variables; `tensorboard` requires its package."""
 
     def __post_init__(self) -> None:
         if self.warmup > self.steps and self.epochs is None:
-            raise ValueError(
-                f"warmup is {self.warmup}, and training ends after {self.steps} updates (steps); lower warmup, such as "
-                f"to {tenth(self.steps)}, or raise steps"
-            )
+            object.__setattr__(self, "warmup", tenth(self.steps))
         if self.epochs is not None and self.teacher_forcing_end is not None:
             raise ValueError(
                 "teacher_forcing_end changes by updates, so it needs steps; remove epochs or it"
@@ -140,7 +136,7 @@ class Training:
     def with_epochs_as_steps(self, batches: int) -> "Training":
         """Return these settings with the `steps` of `epochs` of so many batches.
 
-        Without epochs, the same.
+        Settings without epochs are returned unchanged.
         """
         if self.epochs is None:
             return self
@@ -287,3 +283,126 @@ class MovingAverage:
             yield
         finally:
             torch._foreach_copy_(self._weights, original)
+
+
+def devices() -> list[str]:
+    """Return the kinds of device this machine has, the processor last."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return ["cpu"] if accelerator is None else [accelerator.type, "cpu"]
+
+
+def choose_device(name: str) -> str:
+    """Return the kind of device that `name` stands for.
+
+    `auto` is an accelerator if there is one.
+
+    Raises:
+        InputError: this machine has no such device.
+    """
+    kinds = devices()
+    if name == "auto":
+        return kinds[0]
+    if name not in kinds:
+        raise InputError(
+            f"device {name!r} is not available here; choose from: auto, {', '.join(kinds)}"
+        )
+    return name
+
+
+def choose_own_accelerator() -> None:
+    """Make the accelerator of this process's number the current one under torchrun.
+
+    For processes that do not communicate.
+    """
+    rank = int(os.environ.get("LOCAL_RANK", "0"))
+    count = torch.accelerator.device_count()
+    if rank and count:
+        torch.accelerator.set_device_index(rank % count)
+
+
+def choose_precision(name: Precision, device: str) -> Precision:
+    """Return the precision that `name` stands for.
+
+    `auto` is bf16 on devices with bf16 matrix products in hardware.
+    """
+    chosen: Precision = "bf16" if supports_bf16_products(device) else "fp32"
+    return chosen if name == "auto" else name
+
+
+def supports_bf16_products(device: str) -> bool:
+    """Return whether the kind of device multiplies matrices of bf16 in hardware.
+
+    Others emulate it, slower than fp32.
+    """
+    if device == "cpu":
+        return torch.cpu._is_avx512_bf16_supported()  # processors with AMX have it too
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device == "xpu" and torch.xpu.is_bf16_supported()
+
+
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables of the environment that give PyTorch its number of threads."""
+SMALL = 20_000_000
+"""Parameters of a model below which one thread is chosen: the parts of its operations are too short to wait for each
+other (docs/guide/training.md has the measurements)."""
+
+
+def choose_threads(
+    settings: Training,
+    parameters: int,
+    saved: int | None = None,
+) -> int:
+    """Return the number of threads of each process.
+
+    The first of these decides: `settings.threads`; a variable of the environment;
+    `saved`, the number that a resumed run began with; one for a small model; PyTorch's
+    own choice.
+    """
+    if settings.threads:
+        return settings.threads
+    if any(os.environ.get(name) for name in VARIABLES):
+        return torch.get_num_threads()
+    if saved is not None:
+        return saved
+    return 1 if parameters < SMALL else torch.get_num_threads()
+
+
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Use this number of threads inside, and the former number afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # mallopt's names for them, from malloc.h
+KEEP = 1 << 30
+
+
+def keep_freed_memory() -> bool:
+    """Keep the memory of freed tensors for the next ones.
+
+    Glibc keeps blocks below 1 GiB instead of returning them to the kernel, whose
+    zeroing of fresh pages costs up to a fifth of an update on a CPU. For processes that
+    train.
+
+    Returns: whether the process keeps freed memory; other systems are left as they are.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    glibc = ctypes.CDLL(None)
+    return all(
+        glibc.mallopt(name, KEEP) == 1 for name in (MMAP_THRESHOLD, TRIM_THRESHOLD)
+    )
+
+
+def count_parameters(model: torch.nn.Module) -> int:
+    """Return how many numbers its parameters are.
+
+    Those that modules share count once.
+    """
+    return sum(parameter.numel() for parameter in model.parameters())

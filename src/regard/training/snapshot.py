@@ -14,13 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.data.order import OrderPosition
+from regard.data.batches import OrderPosition
 from regard.errors import InputError, RunError
-from regard.storage.tensors import separate_tensors
+from regard.storage.verified_files import separate_tensors
 from regard.training.objectives import Carried
-from regard.training.processes import Processes
 from regard.training.settings import MovingAverage, Selection
-from regard.training.update import Position, Start
+from regard.training.update import Position, Processes, Start
 
 ADAM = {"step", "exp_avg", "exp_avg_sq"}
 """The tensors that Adam keeps for a parameter."""

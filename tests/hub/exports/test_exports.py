@@ -13,12 +13,12 @@ from tokenizers import Tokenizer as Backend
 from torch import nn
 
 from regard import load
+from regard.decoding.engine import save_transformer
 from regard.errors import InputError, RunError
-from regard.hub import import_run
 from regard.hub.exports import ctranslate2
 from regard.hub.exports.onnx import make_graphs
+from regard.hub.importing import import_run
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.ctranslate2 import save_transformer
 from regard.text import Tokenizer, TokenizerSettings
 from tests import forked
 from tests.cli.command import environment, finish, start, tiny

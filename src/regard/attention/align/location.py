@@ -206,7 +206,6 @@ def shift_weights(weights: Row, moves: Float[Tensor, "*batch move"]) -> Row:
     Indices are modulo the number of keys.
 
     Args:
-        weights: The weights.
         moves: Probabilities of an odd number of moves. The middle one is that of
             staying; those after it move forward.
 

@@ -23,10 +23,13 @@ class Draw(NamedTuple):
 
     No gradient passes through the sampling itself; the first two parts have a gradient.
 
-    log_probability: Of the sampled key, `(*batch, query)`; 0 where none was sampled.
-    entropy: Of the distribution that was sampled from, in nats, `(*batch, query)`.
-    baseline: Moving average of the loss per token, a buffer of the alignment that
-        training updates.
+    Attributes:
+        log_probability: The log-probability of the sampled key, `(*batch, query)`; 0
+            where none was sampled.
+        entropy: The entropy of the distribution that was sampled from, in nats,
+            `(*batch, query)`.
+        baseline: The moving average of the loss per token, a buffer of the alignment that
+            training updates.
     """
 
     log_probability: Float[Tensor, "*batch query"]
@@ -37,11 +40,12 @@ class Draw(NamedTuple):
 class AlignInput(NamedTuple):
     """The input of an alignment.
 
-    scores: `(*batch, query, key)`.
-    mask: The keys that each query may read; None for all.
-    query: The queries, for alignments that compute their window or move from them.
-    state: What the alignment carries from step to step, batch first; None before the
-        first query. It is returned in `Aligned` and never stored on the module.
+    Attributes:
+        scores: `(*batch, query, key)`.
+        mask: The keys that each query may read; None for all.
+        query: The queries, for alignments that compute their window or move from them.
+        state: What the alignment carries from step to step, batch first; None before
+            the first query. It is returned in `Aligned` and never stored on the module.
     """
 
     scores: Scores
@@ -53,9 +57,10 @@ class AlignInput(NamedTuple):
 class Aligned(NamedTuple):
     """The result of an alignment.
 
-    weights: `(*batch, query, key)`.
-    state: The state after these queries.
-    draw: The sampled keys, if any.
+    Attributes:
+        weights: `(*batch, query, key)`.
+        state: The state after these queries.
+        draw: The sampled keys, if any.
     """
 
     weights: Tensor

@@ -29,10 +29,11 @@ SmallSizeOrNone = Annotated[int, Field(ge=0, le=100_000)]
 class Synthetic:
     """Examples for training, validation and test, as a function of `seed`.
 
-    train: The number of training examples.
-    valid: The number of validation examples.
-    test: The number of test examples.
-    seed: The seed of the examples.
+    Attributes:
+        train: The number of training examples.
+        valid: The number of validation examples.
+        test: The number of test examples.
+        seed: The seed of the examples.
     """
 
     kind: str
@@ -101,7 +102,6 @@ def disjoint_sets(
 
     Args:
         sizes: The sizes of the three sets.
-        seed: The seed.
         make: Makes an example of a set, 0, 1 or 2.
         kind: What the examples are, for messages.
 
@@ -151,6 +151,10 @@ class SyntheticPairs(Synthetic):
                 part.append(replace(pair, place=place))
             parts.append(part)
         return Splits(*parts)
+
+    def tests(self) -> Sequence[Pair]:
+        """Generate the pairs of the test set."""
+        return self.load().test
 
 
 @dataclass(frozen=True, kw_only=True)

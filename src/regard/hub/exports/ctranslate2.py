@@ -5,15 +5,15 @@ from pathlib import Path
 import torch
 
 from regard.data.batches import collate
+from regard.decoding.engine import MAX_POSITIONS, save_transformer
 from regard.errors import InputError
 from regard.hub.exporting import write_inputs
 from regard.hub.families.weights import require
+from regard.hub.model_card import write_card
 from regard.hub.parity import SHAPES, compare
-from regard.hub.upload import write_card
 from regard.models.attention import RELATIVE_POSITIONS
 from regard.models.transformer import Transformer
-from regard.nn.ctranslate2 import MAX_POSITIONS, save_transformer
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.storage.atomic import explain_errors, new_folder
 from regard.text import Tokenizer
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.errors import InputError
 from regard.hub.exporting import write_inputs
+from regard.hub.model_card import write_card
 from regard.hub.parity import (
     SHAPES,
     Tensors,
@@ -21,12 +22,11 @@ from regard.hub.parity import (
     make_inputs,
     run_model,
 )
-from regard.hub.upload import write_card
 from regard.models.bert import Bert, BertClassifier, BertSpans, BertTagger
 from regard.models.gpt2 import GPT2
 from regard.models.transformer import Transformer
 from regard.models.vit import Vit
-from regard.runs.load import load
+from regard.runs.run_file import load
 from regard.storage.atomic import explain_errors, new_folder
 
 FOLDER = "onnx"

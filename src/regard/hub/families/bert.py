@@ -10,27 +10,28 @@ from regard.hub.families.weights import (
     Keys,
     Part,
     linear,
+    linears,
     read_activation,
     require,
 )
 from regard.models.bert import BertConfig
 
-LAYER = "encoder.layers.{}"
-ATTENTION = f"{LAYER}.self_attention"
+MODULES = {
+    "bert.embeddings.LayerNorm": "encoder.norm",
+    "bert.encoder.layer.{}.attention.self.query": "encoder.layers.{}.self_attention.query",
+    "bert.encoder.layer.{}.attention.self.key": "encoder.layers.{}.self_attention.key",
+    "bert.encoder.layer.{}.attention.self.value": "encoder.layers.{}.self_attention.value",
+    "bert.encoder.layer.{}.attention.output.dense": "encoder.layers.{}.self_attention.output",
+    "bert.encoder.layer.{}.attention.output.LayerNorm": "encoder.layers.{}.residuals.0.norm",
+    "bert.encoder.layer.{}.intermediate.dense": "encoder.layers.{}.feedforward.0",
+    "bert.encoder.layer.{}.output.dense": "encoder.layers.{}.feedforward.2",
+    "bert.encoder.layer.{}.output.LayerNorm": "encoder.layers.{}.residuals.1.norm",
+}
+"""Published linear maps and norms, and ours."""
 ENCODER = (
     Part("bert.embeddings.word_embeddings.weight", ("encoder.embedding.table.weight",)),
     Part("bert.embeddings.position_embeddings.weight", ("encoder.positions.table",)),
-    *linear("bert.embeddings.LayerNorm", "encoder.norm"),
-    *linear("bert.encoder.layer.{}.attention.self.query", f"{ATTENTION}.query"),
-    *linear("bert.encoder.layer.{}.attention.self.key", f"{ATTENTION}.key"),
-    *linear("bert.encoder.layer.{}.attention.self.value", f"{ATTENTION}.value"),
-    *linear("bert.encoder.layer.{}.attention.output.dense", f"{ATTENTION}.output"),
-    *linear(
-        "bert.encoder.layer.{}.attention.output.LayerNorm", f"{LAYER}.residuals.0.norm"
-    ),
-    *linear("bert.encoder.layer.{}.intermediate.dense", f"{LAYER}.feedforward.0"),
-    *linear("bert.encoder.layer.{}.output.dense", f"{LAYER}.feedforward.2"),
-    *linear("bert.encoder.layer.{}.output.LayerNorm", f"{LAYER}.residuals.1.norm"),
+    *linears(MODULES),
 )
 SEGMENTS = Part(
     "bert.embeddings.token_type_embeddings.weight", ("encoder.segments.weight",)

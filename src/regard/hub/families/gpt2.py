@@ -14,23 +14,20 @@ from regard.hub.families.weights import (
 from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import AdaptiveSoftmax
 
-BLOCK = "blocks.{}"
-ATTENTION = f"{BLOCK}.self_attention"
+ATTENTION = "blocks.{}.self_attention"
 PARTS = (
     Part("transformer.wte.weight", ("embedding.table.weight",)),
     Part("transformer.wpe.weight", ("positions.table",)),
-    *linear("transformer.h.{}.ln_1", f"{BLOCK}.residuals.0.norm"),
+    *linear("transformer.h.{}.ln_1", "blocks.{}.residuals.0.norm"),
     *linear(
         "transformer.h.{}.attn.c_attn",
-        f"{ATTENTION}.query",
-        f"{ATTENTION}.key",
-        f"{ATTENTION}.value",
+        *(f"{ATTENTION}.{name}" for name in ("query", "key", "value")),
         transposed=True,
     ),
     *linear("transformer.h.{}.attn.c_proj", f"{ATTENTION}.output", transposed=True),
-    *linear("transformer.h.{}.ln_2", f"{BLOCK}.residuals.1.norm"),
-    *linear("transformer.h.{}.mlp.c_fc", f"{BLOCK}.feedforward.0", transposed=True),
-    *linear("transformer.h.{}.mlp.c_proj", f"{BLOCK}.feedforward.2", transposed=True),
+    *linear("transformer.h.{}.ln_2", "blocks.{}.residuals.1.norm"),
+    *linear("transformer.h.{}.mlp.c_fc", "blocks.{}.feedforward.0", transposed=True),
+    *linear("transformer.h.{}.mlp.c_proj", "blocks.{}.feedforward.2", transposed=True),
     *linear("transformer.ln_f", "norm"),
 )
 SCORE = Part("score.weight", ("output.weight",))

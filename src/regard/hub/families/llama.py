@@ -8,21 +8,17 @@ from regard.hub.families.weights import Family, Keys, Part, require
 from regard.models.language_model import FULL
 from regard.models.llama import LlamaConfig
 
-LAYER = "model.layers.{}"
-BLOCK = "blocks.{}"
-ATTENTION = f"{BLOCK}.self_attention"
-FEEDFORWARD = f"{BLOCK}.feedforward"
 MODULES = {
     "model.embed_tokens": "embedding.table",
-    f"{LAYER}.input_layernorm": f"{BLOCK}.norms.0",
-    f"{LAYER}.self_attn.q_proj": f"{ATTENTION}.query",
-    f"{LAYER}.self_attn.k_proj": f"{ATTENTION}.key",
-    f"{LAYER}.self_attn.v_proj": f"{ATTENTION}.value",
-    f"{LAYER}.self_attn.o_proj": f"{ATTENTION}.output",
-    f"{LAYER}.post_attention_layernorm": f"{BLOCK}.norms.1",
-    f"{LAYER}.mlp.gate_proj": f"{FEEDFORWARD}.gate",
-    f"{LAYER}.mlp.up_proj": f"{FEEDFORWARD}.up",
-    f"{LAYER}.mlp.down_proj": f"{FEEDFORWARD}.down",
+    "model.layers.{}.input_layernorm": "blocks.{}.norms.0",
+    "model.layers.{}.self_attn.q_proj": "blocks.{}.self_attention.query",
+    "model.layers.{}.self_attn.k_proj": "blocks.{}.self_attention.key",
+    "model.layers.{}.self_attn.v_proj": "blocks.{}.self_attention.value",
+    "model.layers.{}.self_attn.o_proj": "blocks.{}.self_attention.output",
+    "model.layers.{}.post_attention_layernorm": "blocks.{}.norms.1",
+    "model.layers.{}.mlp.gate_proj": "blocks.{}.feedforward.gate",
+    "model.layers.{}.mlp.up_proj": "blocks.{}.feedforward.up",
+    "model.layers.{}.mlp.down_proj": "blocks.{}.feedforward.down",
     "model.norm": "norm",
 }
 """Published modules and ours, each with a weight."""

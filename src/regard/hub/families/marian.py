@@ -7,7 +7,7 @@ begin with the padding token, which is never predicted.
 from typing import Any
 
 from regard.errors import InputError
-from regard.hub.families.weights import Family, Keys, Part, linear, require
+from regard.hub.families.weights import Family, Keys, Part, linear, linears, require
 from regard.models.transformer import TransformerConfig
 
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
@@ -55,31 +55,44 @@ def write(config: TransformerConfig, task: str) -> Keys:
     }
 
 
+ENCODER = {
+    "model.encoder.layers.{}.self_attn.q_proj": "encoder.layers.{}.self_attention.query",
+    "model.encoder.layers.{}.self_attn.k_proj": "encoder.layers.{}.self_attention.key",
+    "model.encoder.layers.{}.self_attn.v_proj": "encoder.layers.{}.self_attention.value",
+    "model.encoder.layers.{}.self_attn.out_proj": "encoder.layers.{}.self_attention.output",
+    "model.encoder.layers.{}.self_attn_layer_norm": "encoder.layers.{}.residuals.0.norm",
+    "model.encoder.layers.{}.fc1": "encoder.layers.{}.feedforward.0",
+    "model.encoder.layers.{}.fc2": "encoder.layers.{}.feedforward.2",
+    "model.encoder.layers.{}.final_layer_norm": "encoder.layers.{}.residuals.1.norm",
+}
+DECODER = {
+    "model.decoder.layers.{}.self_attn.q_proj": "decoder.layers.{}.self_attention.query",
+    "model.decoder.layers.{}.self_attn.k_proj": "decoder.layers.{}.self_attention.key",
+    "model.decoder.layers.{}.self_attn.v_proj": "decoder.layers.{}.self_attention.value",
+    "model.decoder.layers.{}.self_attn.out_proj": "decoder.layers.{}.self_attention.output",
+    "model.decoder.layers.{}.self_attn_layer_norm": "decoder.layers.{}.residuals.0.norm",
+    "model.decoder.layers.{}.encoder_attn.q_proj": "decoder.layers.{}.cross_attention.query",
+    "model.decoder.layers.{}.encoder_attn.k_proj": "decoder.layers.{}.cross_attention.key",
+    "model.decoder.layers.{}.encoder_attn.v_proj": "decoder.layers.{}.cross_attention.value",
+    "model.decoder.layers.{}.encoder_attn.out_proj": "decoder.layers.{}.cross_attention.output",
+    "model.decoder.layers.{}.encoder_attn_layer_norm": "decoder.layers.{}.residuals.1.norm",
+    "model.decoder.layers.{}.fc1": "decoder.layers.{}.feedforward.0",
+    "model.decoder.layers.{}.fc2": "decoder.layers.{}.feedforward.2",
+    "model.decoder.layers.{}.final_layer_norm": "decoder.layers.{}.residuals.2.norm",
+}
+"""Published linear maps and norms, and ours."""
+
+
 def list_parts(config: TransformerConfig, task: str) -> list[Part]:
     """Return the table of weights."""
     parts = [
         Part("model.shared.weight", ("encoder.embedding.table.weight",)),
         Part("final_logits_bias", ("decoder.output.bias",), shape=(1, -1)),
+        *linears(ENCODER),
     ]
-    sides = {
-        "encoder": (config.layers, {"self_attn": "self_attention"}),
-        "decoder": (
-            config.decoder_layers or config.layers,
-            {"self_attn": "self_attention", "encoder_attn": "cross_attention"},
-        ),
-    }
-    projections = {"q": "query", "k": "key", "v": "value", "out": "output"}
-    for side, (layers, attentions) in sides.items():
-        for number in range(layers):
-            ours = f"{side}.layers.{number}"
-            modules = {"fc1": "feedforward.0", "fc2": "feedforward.2"}
-            for index, (published, name) in enumerate(attentions.items()):
-                for short, projection in projections.items():
-                    modules[f"{published}.{short}_proj"] = f"{name}.{projection}"
-                modules[f"{published}_layer_norm"] = f"residuals.{index}.norm"
-            modules["final_layer_norm"] = f"residuals.{len(attentions)}.norm"
-            for published, name in modules.items():
-                parts += linear(f"model.{ours}.{published}", f"{ours}.{name}")
+    for layer in range(config.decoder_layers or config.layers):
+        for published, ours in DECODER.items():
+            parts += linear(published.format(layer), ours.format(layer))
     return parts
 
 

@@ -3,12 +3,21 @@
 from typing import Any
 
 from regard.errors import InputError
-from regard.hub.families.weights import Family, Keys, Part, linear, require
+from regard.hub.families.weights import Family, Keys, Part, linear, linears, require
 from regard.models.vit import VitConfig
 
-LAYER = "encoder.layers.{}"
-ATTENTION = f"{LAYER}.self_attention"
-PUBLISHED = "vit.encoder.layer.{}"
+MODULES = {
+    "vit.encoder.layer.{}.layernorm_before": "encoder.layers.{}.residuals.0.norm",
+    "vit.encoder.layer.{}.attention.attention.query": "encoder.layers.{}.self_attention.query",
+    "vit.encoder.layer.{}.attention.attention.key": "encoder.layers.{}.self_attention.key",
+    "vit.encoder.layer.{}.attention.attention.value": "encoder.layers.{}.self_attention.value",
+    "vit.encoder.layer.{}.attention.output.dense": "encoder.layers.{}.self_attention.output",
+    "vit.encoder.layer.{}.layernorm_after": "encoder.layers.{}.residuals.1.norm",
+    "vit.encoder.layer.{}.intermediate.dense": "encoder.layers.{}.feedforward.0",
+    "vit.encoder.layer.{}.output.dense": "encoder.layers.{}.feedforward.2",
+    "vit.layernorm": "encoder.norm",
+}
+"""Published linear maps and norms, and ours."""
 ARCHITECTURE = "ViTForImageClassification"
 EMBEDDING = "embedding"
 """The task of a model without classes."""
@@ -31,28 +40,16 @@ def write(config: VitConfig, task: str) -> Keys:
 
 def list_parts(config: VitConfig, task: str) -> list[Part]:
     """Return the table of weights."""
-    embeddings = "vit.embeddings"
-    patches = f"{embeddings}.patch_embeddings.projection"
     shape = config.width, config.channels, config.patch, config.patch
     rows = (1, -1, config.width)
+    patches = "vit.embeddings.patch_embeddings.projection"
+    positions = "vit.embeddings.position_embeddings"
     parts = [
-        Part(f"{embeddings}.cls_token", ("encoder.marks",), shape=rows),
-        Part(
-            f"{embeddings}.position_embeddings",
-            ("encoder.positions.table",),
-            shape=rows,
-        ),
+        Part("vit.embeddings.cls_token", ("encoder.marks",), shape=rows),
+        Part(positions, ("encoder.positions.table",), shape=rows),
         Part(f"{patches}.weight", ("encoder.patches.weight",), shape=shape),
         Part(f"{patches}.bias", ("encoder.patches.bias",)),
-        *linear(f"{PUBLISHED}.layernorm_before", f"{LAYER}.residuals.0.norm"),
-        *linear(f"{PUBLISHED}.attention.attention.query", f"{ATTENTION}.query"),
-        *linear(f"{PUBLISHED}.attention.attention.key", f"{ATTENTION}.key"),
-        *linear(f"{PUBLISHED}.attention.attention.value", f"{ATTENTION}.value"),
-        *linear(f"{PUBLISHED}.attention.output.dense", f"{ATTENTION}.output"),
-        *linear(f"{PUBLISHED}.layernorm_after", f"{LAYER}.residuals.1.norm"),
-        *linear(f"{PUBLISHED}.intermediate.dense", f"{LAYER}.feedforward.0"),
-        *linear(f"{PUBLISHED}.output.dense", f"{LAYER}.feedforward.2"),
-        *linear("vit.layernorm", "encoder.norm"),
+        *linears(MODULES),
     ]
     if task != EMBEDDING:
         parts += linear("classifier", "output")

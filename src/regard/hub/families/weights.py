@@ -60,6 +60,13 @@ def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, 
     )
 
 
+def linears(names: Mapping[str, str]) -> list[Part]:
+    """Return the weights and biases of linear maps or norms, by their published names."""
+    return [
+        part for published, ours in names.items() for part in linear(published, ours)
+    ]
+
+
 @dataclass(frozen=True)
 class Family:
     """The published form of one of regard's models.

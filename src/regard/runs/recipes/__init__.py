@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 from importlib.resources import files
 from pathlib import Path
 
-from regard.config.registry import find_plugins, name_packages
+from regard.config.registry import find_plugins, name_package
 from regard.config.yaml_tree import suggest
 from regard.errors import InputError
 
@@ -20,12 +20,12 @@ def names() -> dict[str, str]:
     is followed by the package; an unusable one has its error.
     """
     recipes = {path.stem: read_description(path) for path in FOLDER.glob("*.yaml")}
-    for name, points in find_plugins(GROUP).items():
+    for name, point in find_plugins(GROUP).items():
         if name in recipes:
             continue
         try:
-            description = read_description(find_plugin_recipe(name, points))
-            recipes[name] = f"{description} [{name_packages(points)}]"
+            description = read_description(find_plugin_recipe(point))
+            recipes[name] = f"{description} [{name_package(point)}]"
         except InputError as error:
             recipes[name] = f"unusable: {error}"
     return dict(sorted(recipes.items()))
@@ -35,8 +35,7 @@ def path_of(name_or_file: str) -> Path:
     """Return the run file of a path or a recipe; a file takes precedence.
 
     Raises:
-        InputError: There is neither, two packages add the recipe, or its package
-            lacks the file.
+        InputError: There is neither, or the recipe's package lacks the file.
     """
     path = Path(name_or_file)
     recipes = names()
@@ -53,7 +52,7 @@ def path_of(name_or_file: str) -> Path:
     if is_recipe and shipped.exists():
         return shipped
     if is_recipe:
-        return find_plugin_recipe(name_or_file, find_plugins(GROUP)[name_or_file])
+        return find_plugin_recipe(find_plugins(GROUP)[name_or_file])
     listed = ", ".join(recipes)
     if len(path.parts) > 1 or path.suffix in (".yaml", ".yml"):
         raise InputError(
@@ -65,14 +64,10 @@ def path_of(name_or_file: str) -> Path:
     raise InputError(f"{name_or_file!r} is neither a recipe nor a file; {advice}")
 
 
-def find_plugin_recipe(name: str, points: list[EntryPoint]) -> Path:
+def find_plugin_recipe(point: EntryPoint) -> Path:
     """Return the file of another package's recipe. Raises InputError."""
-    if len(points) > 1:
-        raise InputError(
-            f"{name_packages(points)} both add the recipe {name!r}; uninstall one"
-        )
-    package, _, file = points[0].value.partition(":")
-    place = f"{name_packages(points)}: the recipe {name!r}"
+    package, _, file = point.value.partition(":")
+    place = f"{name_package(point)}: the recipe {point.name!r}"
     try:
         path = Path(str(files(package) / file))
     except Exception as error:  # whatever the package raises while it is imported

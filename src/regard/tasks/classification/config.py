@@ -64,6 +64,12 @@ class TextConfig(FineTuning, PretrainedSource):
             )
 
     @property
+    def command(self) -> str:
+        """The use of a run: a tab separates the texts of a pair."""
+        texts = "TEXT" if self.data.second is None else r"$'TEXT\tTEXT'"
+        return f"regard predict {{}} {texts}"
+
+    @property
     def states(self) -> ElmoStates | None:
         """The run whose states replace the model's table of embeddings, if any does."""
         embedding = getattr(self.model, "embedding", None)

@@ -1,6 +1,6 @@
 """The `data:` section of texts with labels: tables."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -108,16 +108,6 @@ class LabelledTables(TableFiles[Labelled]):
         """The folds of validation and test."""
         names = {"valid": self.valid_folds, "test": self.test_folds}
         return {key: [*map(str, folds)] for key, folds in names.items() if folds}
-
-    def check_split_values(
-        self, values: Sequence[str], examples: Sequence[Labelled]
-    ) -> None:
-        """Raise InputError for a fold that no row has."""
-        if absent := [fold for fold in self.folds if fold not in values]:
-            raise InputError(
-                f"{self.train}: no row has {absent[0]} for {self.fold!r}; there are "
-                f"{', '.join(sorted({*values})[:10])}"
-            )
 
     def set_of(self, example: Labelled) -> str:
         """Return the fold."""

@@ -15,8 +15,7 @@ from regard.attribution.gradients import Contribution
 from regard.data.batches import Ids, bert_input, bert_inputs, count_special, pad_rows
 from regard.data.tokens import Limit, side, words_of
 from regard.maps import Alignment, DocumentWeights, join_words, shares
-from regard.maps.alignment import TextWeights, Words
-from regard.maps.heads import Side
+from regard.maps.alignment import Side, TextWeights, Words
 from regard.models.bert import BertClassifier
 from regard.tasks.attribution import shade_text
 from regard.tasks.base import TextBatch
@@ -38,8 +37,7 @@ Rows = Sequence[np.ndarray]
 
 def collate_texts(examples: Sequence[tuple[Ids, Target]]) -> TextBatch:
     """Return one text of each example: tokens and lengths."""
-    inputs = pad_rows([ids for ids, _ in examples])
-    return make_batch(inputs, inputs[1], examples)
+    return make_batch(pad_rows([ids for ids, _ in examples]), examples)
 
 
 def collate_marked(
@@ -47,14 +45,14 @@ def collate_marked(
 ) -> TextBatch:
     """Return one text or two of each example in a row: tokens, lengths and segments."""
     inputs = bert_inputs(special, [texts for texts, _ in examples])
-    return make_batch(inputs, inputs[1], examples)
+    return make_batch(inputs, examples)
 
 
 def collate_two_texts(examples: Sequence[Example]) -> TextBatch:
     """Return tokens and lengths of the first texts, and those of the second ones."""
     first = pad_rows([texts[0] for texts, _ in examples])
     second = pad_rows([texts[1] for texts, _ in examples])
-    return make_batch((*first, *second), first[1] + second[1], examples)
+    return make_batch((*first, *second), examples, first[1] + second[1])
 
 
 def collate_documents(examples: Sequence[Example]) -> TextBatch:
@@ -68,15 +66,15 @@ def collate_documents(examples: Sequence[Example]) -> TextBatch:
     ranks = iter(np.argsort(order).tolist())
     places = [[next(ranks) for _ in sentences] for sentences, _ in examples]
     sentences = pad_rows([rows[row] for row in order])
-    return make_batch((*sentences, *pad_rows(places)), sentences[1], examples)
+    return make_batch((*sentences, *pad_rows(places)), examples)
 
 
 def make_batch(
     inputs: tuple[Tensor, ...],
-    lengths: Tensor,
     examples: Sequence[tuple[object, Target]],
+    lengths: Tensor | None = None,
 ) -> TextBatch:
-    """Return the batch of examples with these inputs and numbers of tokens.
+    """Return the batch of examples with these inputs, by default of such `lengths`.
 
     Raises:
         ValueError: There are no examples.
@@ -84,7 +82,8 @@ def make_batch(
     if not examples:
         raise ValueError("a batch got no examples; expected at least one")
     targets = torch.tensor([target for _, target in examples])
-    return TextBatch(inputs, targets, int(lengths.sum()))
+    size = (inputs[1] if lengths is None else lengths).sum()
+    return TextBatch(inputs, targets, int(size))
 
 
 def truncate_texts(texts: Texts, count: int) -> Texts:
@@ -112,15 +111,14 @@ class Form:
         attention_modules: The modules whose weights are the attention, None for none.
         several: Whether every layer and head has a map of its own, between the tokens
             of a row (`RowTexts`).
-        context: The most tokens that the model reads, special tokens included.
         marked: Whether special tokens surround the texts.
+        context: The most tokens that the model reads, special tokens included.
     """
 
     texts: frozenset[int] = frozenset({1})
     attention_modules: str | None = None
     several = False
     marked = False
-    context: int | None = None
 
     def __init__(self, tokenizer: Tokenizer, config: Any, *, truncate: bool = False):
         """Remember how the texts of a run are encoded.
@@ -133,6 +131,7 @@ class Form:
         self.tokenizer = tokenizer
         self.config = config
         self.truncate = truncate
+        self.context: int | None = getattr(config, "context", None)
 
     def sections(self, example: Labelled) -> Sequence[str]:
         """Return the texts that are encoded one by one."""
@@ -169,9 +168,8 @@ class Form:
 
     def is_cut(self, example: Labelled) -> bool:
         """Return whether an example is longer than the model reads."""
-        if self.context is None:
-            return False
-        return self.positions(self.tokenize(example)) > self.context
+        positions = self.positions(self.tokenize(example))
+        return self.context is not None and positions > self.context
 
     def positions(self, texts: Texts) -> int:
         """Return the number of positions of an encoded example in a batch."""
@@ -187,7 +185,6 @@ class Form:
         """Return the attention to an example that the model reads alone.
 
         Args:
-            example: The example.
             maps: The recorded maps of `attention_modules`.
         """
         raise AssertionError(f"{type(self).__name__} has no attention")
@@ -198,7 +195,6 @@ class Form:
         """Return the gradient x input of a label with its sign.
 
         Args:
-            example: The example.
             contributions: Those of each call of an embedding while the model reads it.
             label: What is explained.
         """
@@ -223,10 +219,6 @@ class RowTexts(Form):
     several = True
     class_position: int | None = -1
     """The position from which the class is predicted; None for the mean of all."""
-
-    @property
-    def context(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.config.context
 
     def row(self, example: Labelled) -> Ids:
         """Return the tokens of the row, special tokens included."""

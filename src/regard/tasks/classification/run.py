@@ -1,33 +1,36 @@
-"""A trained model of labelled texts: `load(folder).predict(texts)`."""
+"""Labels of texts: the meaning of a model's outputs, the training, and the trained run."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
 from regard.attention.record import record
 from regard.attribution.aggregation import (
-    GRADIENT_ONLY,
-    LAYERED,
-    PLAIN,
-    RETURNED,
     check_kinds,
     choose_measure,
+    text_kinds,
     to_single_map,
 )
 from regard.attribution.gradients import (
     check_no_maps,
     compute_contributions,
     find_embeddings,
+    select_log_probabilities,
 )
 from regard.attribution.kinds import KIND_VERBS, Kind
 from regard.attribution.self_attention import attribute_text
+from regard.data.batches import spell_vocabulary
+from regard.data.cache import Chunks, split_into_chunks
 from regard.data.records import Records
+from regard.data.splits import Splits
 from regard.data.tokens import report_cut
-from regard.errors import InputError
+from regard.errors import InputError, quote
 from regard.maps import Alignment, AlternativeMap, TextWeights
 from regard.maps.lookups import (
     ATTENDS_TO,
@@ -38,36 +41,167 @@ from regard.maps.lookups import (
 )
 from regard.models.catalog import CLASSIFIERS
 from regard.models.classifier import Classifier
-from regard.models.pretrained import Pretrained
-from regard.storage.run_folder import RunDirectory
+from regard.models.elmo import ElmoEmbedding
+from regard.shapes import Float
+from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import TOKENIZER, ReadingRun
+from regard.tasks.base import (
+    TOKENIZER,
+    ReadingObjective,
+    ReadingRun,
+    Setup,
+    TextBatch,
+    digest_splits,
+    setup_task,
+)
 from regard.tasks.class_prediction import (
+    ClassPrediction,
+    compute_class_metrics,
+    compute_class_weights,
     count_labels,
+    describe_constant_accuracy,
+    index_classes,
     log_constant_accuracy,
+    sort_labels,
 )
+from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.inputs import CLASS, RowTexts, Texts, Weights
-from regard.tasks.classification.training import (
-    ClassOutputs,
-    Logits,
-    Outputs,
-    compute_logits,
-)
+from regard.tasks.classification.inputs import CLASS, Example, Form, RowTexts, Weights
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.run import text_warnings
+from regard.tasks.summary import (
+    DataSummary,
+    Lengths,
+    count_classes,
+    describe_tokens,
+    request_of,
+    sample_evenly,
+    summarize_texts,
+)
 from regard.text import Tokenizer
+from regard.training.objectives import Loss
 
 DETAILS: dict[Kind, str] = {
     "rollout": "attention rollout: what the prediction reads through all layers",
     "weights": "attention weights: what the prediction reads",
 }
-TAB = "the text has a tab, and this model reads one text and no pairs; the tab is a blank for it"
 Text = str | tuple[str, ...] | list[str]
 """One text, a pair of them, or a document as the list of its sentences."""
+POSITIONS = 2**16
+"""Largest number of positions in a batch of inference."""
+FEW = 20
+"""The fewest rows whose classes are compared with their number."""
+Logits = Float[Tensor, "text output"]
 
 
-class LabelledTextRun(ReadingRun[Text, Any]):
+class Outputs(ABC):
+    """The targets, loss, predictions and metrics of the logits of a model.
+
+    Attributes:
+        problem: Their name in published configurations, transformers' `problem_type`.
+        metric: The metric that chooses the best weights.
+        labels: The name of each output; empty for a number.
+    """
+
+    problem: str
+    metric: str
+    higher_is_better = True
+    labels: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of outputs."""
+        return len(self.labels) or 1
+
+    @property
+    def files(self) -> Mapping[str, Any]:
+        """What the run keeps of them, by the names of JSON files."""
+        return {LABELS: list(self.labels)}
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """A phrase for the log."""
+
+    @abstractmethod
+    def targets(self, examples: Sequence[Labelled]) -> list[Any]:
+        """Return the target of each example.
+
+        Raises:
+            InputError: The model cannot predict one.
+        """
+
+    @abstractmethod
+    def describe(self, examples: Sequence[Labelled]) -> dict[str, Any]:
+        """Return the fields of a `DataSummary` on the labels of training examples."""
+
+    @abstractmethod
+    def loss(
+        self, logits: Logits, targets: Tensor, smoothing: float
+    ) -> Float[Tensor, ""]:
+        """Return the loss, summed over the texts; `smoothing` is that of the targets."""
+
+    @abstractmethod
+    def predictions(self, logits: Logits) -> list[Any]:
+        """Return the prediction for each text."""
+
+    @abstractmethod
+    def metrics(self, logits: Logits, targets: Sequence[Any]) -> dict[str, float]:
+        """Return the metrics of at least one text."""
+
+    @abstractmethod
+    def explain(
+        self, prediction: Any, logits: Logits
+    ) -> tuple[str, Float[Tensor, "1"]]:
+        """Return the name and the value of what a gradient explains of one text."""
+
+
+@dataclass(frozen=True)
+class ClassOutputs(Outputs):
+    """A logit for each of several classes of which a text has one."""
+
+    labels: tuple[str, ...]
+    weights: tuple[float, ...] = ()
+    """The weights of the classes in the loss; none are all 1."""
+
+    problem, metric = "single_label_classification", "accuracy"
+
+    @property
+    def summary(self) -> str:
+        return f"{len(self.labels)} classes"
+
+    def targets(self, examples: Sequence[Labelled]) -> list[int]:
+        return index_classes(self.labels, examples)
+
+    def describe(self, examples: Sequence[Labelled]) -> dict[str, Any]:
+        return {"classes": count_classes(count_labels(examples))}
+
+    def loss(
+        self, logits: Logits, targets: Tensor, smoothing: float
+    ) -> Float[Tensor, ""]:
+        """Return the weighted cross-entropy of the classes."""
+        weights = logits.new_tensor(self.weights) if self.weights else None
+        return functional.cross_entropy(
+            logits, targets, weights, reduction="sum", label_smoothing=smoothing
+        )
+
+    def predictions(self, logits: Logits) -> list[ClassPrediction]:
+        rows = logits.softmax(-1).tolist()
+        return [ClassPrediction.of(self.labels, row) for row in rows]
+
+    def metrics(self, logits: Logits, targets: Sequence[int]) -> dict[str, float]:
+        """Return accuracy and macro-averaged F1, in percent."""
+        return compute_class_metrics(logits.softmax(-1), targets)
+
+    def explain(
+        self, prediction: ClassPrediction, logits: Logits
+    ) -> tuple[str, Float[Tensor, "1"]]:
+        """Return the log-probability of the most likely class."""
+        label = prediction.label
+        return label, select_log_probabilities(logits, [self.labels.index(label)])
+
+
+class ClassificationRun(ReadingRun[Text, Any]):
     """A trained model with its tokenizer, its outputs and its run file."""
 
     config: Any
@@ -78,16 +212,18 @@ class LabelledTextRun(ReadingRun[Text, Any]):
     def __init__(
         self,
         config: Any,
-        model: Classifier,
+        model: Any,
         tokenizer: Tokenizer,
         outputs: Outputs,
     ):
         super().__init__(config, model, tokenizer)
         self.outputs = outputs
-        self.form = self.config.form(tokenizer)
+        self.metric = outputs.metric
+        self.higher_is_better = outputs.higher_is_better
+        self.form: Form = config.form(tokenizer)
 
     @classmethod
-    def open(cls, run: RunDirectory, config: Any) -> "LabelledTextRun":
+    def open(cls, run: RunDirectory, config: Any) -> "ClassificationRun":
         """Open the run in a folder, its model with fresh weights.
 
         Raises:
@@ -99,9 +235,33 @@ class LabelledTextRun(ReadingRun[Text, Any]):
         return cls(config, model, tokenizer, outputs)
 
     @classmethod
-    @abstractmethod
     def load_outputs(cls, folder: RunDirectory, config: Any) -> Outputs:
         """Load the meaning of the model's outputs from the run's folder."""
+        return ClassOutputs(tuple(folder.read_labels()))
+
+    def encode_all(self, examples: Sequence[Labelled]) -> Chunks[Example]:
+        """Encode examples with their targets; those on disk are encoded once.
+
+        Raises:
+            InputError: The model cannot take or predict an example.
+        """
+        form, outputs = self.form, self.outputs
+        name = f"texts {type(form).__name__} {self.tokenizer.digest} {form.config} "
+        return split_into_chunks(
+            examples,
+            f"{name}{form.truncate} {outputs.files}",
+            lambda example: [(form.encode(example), *outputs.targets([example]))],
+            lambda pair: form.positions(pair[0]),
+            lambda *pair: pair,
+        )
+
+    def collate(self, parts: Sequence[Example]) -> TextBatch:
+        return self.form.collate(parts)
+
+    def compute_loss(self, outputs: Logits, batch: TextBatch) -> Loss:
+        smoothing = self.config.training.label_smoothing
+        total = self.outputs.loss(outputs, batch.targets, smoothing)
+        return Loss(total, len(batch.targets), read=batch.size)
 
     @property
     def paired(self) -> bool:
@@ -112,8 +272,7 @@ class LabelledTextRun(ReadingRun[Text, Any]):
         texts = {f"text {number}": text for number, text in enumerate(example, 1)}
         if isinstance(example, str):
             texts = {"text": example}
-        tab = [TAB] if "\t" in texts.get("text", "") else []
-        return tab + text_warnings(self.tokenizer, texts)
+        return text_warnings(self.tokenizer, texts)
 
     def cut(self, example: Text) -> str:
         limit = self.form.limit()
@@ -145,11 +304,7 @@ class LabelledTextRun(ReadingRun[Text, Any]):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        if self.form.attention_modules is None:
-            return GRADIENT_ONLY
-        if isinstance(self.model, Pretrained):
-            return RETURNED
-        return LAYERED if self.form.several else PLAIN
+        return text_kinds(self.model, self.form.attention_modules)
 
     def description(self) -> dict[str, Any]:
         return super().description() | {
@@ -169,32 +324,40 @@ class LabelledTextRun(ReadingRun[Text, Any]):
         data = self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
         return [example for file in files for example in data.read(str(file))]
 
+    def log_examples(self, examples: Sequence[Labelled]) -> None:
+        if isinstance(self.outputs, ClassOutputs):
+            log_constant_accuracy(count_labels(examples))
+        self._report_cut(examples)
+
     def compute_metrics(
         self, examples: Sequence[Labelled], options: EvaluationOptions
     ) -> dict[str, float]:
         """Return the metrics of the outputs."""
         targets = self.outputs.targets(examples)
-        if isinstance(self.outputs, ClassOutputs):
-            log_constant_accuracy(count_labels(examples))
-        logits = compute_logits(self.model, self.form, self._encode(examples))
-        return self.outputs.metrics(logits, targets)
+        return self.outputs.metrics(self.compute_logits(examples), targets)
+
+    def compute_logits(self, examples: Sequence[Labelled]) -> Logits:
+        """Return the logits of examples, on the CPU.
+
+        Raises:
+            InputError: An example is longer than the model takes, without `truncate`.
+        """
+        parts = [(self.form.encode(example), 0) for example in examples]
+        longest = max((self.form.positions(text) for text, _ in parts), default=1)
+        rows = max(1, min(self.rows, POSITIONS // longest))
+        empty = torch.zeros(0, self.outputs.count)
+        return torch.stack([*self.compute_outputs(parts, rows)]) if parts else empty
+
+    def _report_cut(self, examples: Sequence[Labelled]) -> None:
+        if limit := self.form.limit():
+            report_cut(limit, sum(map(self.form.is_cut, examples)), len(examples))
 
     def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[Any]:
         numbered = enumerate(examples, 1)
         texts = [self._label(text, f"text {number}") for number, text in numbered]
-        logits = compute_logits(self.model, self.form, self._encode(texts))
+        logits = self.compute_logits(texts)
+        self._report_cut(texts)
         return self.outputs.predictions(logits)
-
-    def _encode(self, examples: Sequence[Labelled]) -> list[Texts]:
-        """Return the examples as the model reads them, and log how many are cut.
-
-        Raises:
-            InputError: An example is too long.
-        """
-        texts = [self.form.encode(example) for example in examples]
-        if limit := self.form.limit():
-            report_cut(limit, sum(map(self.form.is_cut, examples)), len(texts))
-        return texts
 
     def _attribute(self, text: Text, options: AttributionOptions) -> Attribution:
         """Return the attention to tokens, words or sentences, or their gradients.
@@ -203,14 +366,12 @@ class LabelledTextRun(ReadingRun[Text, Any]):
             InputError: The model has no such kind or no such map.
         """
         example = self._label(text)
-        self._encode([example])
         maps = options.maps
         several = self.form.several and maps is None
         default: Kind = "rollout" if several else "weights"
         kinds = options.list_kinds(default)
         check_kinds(kinds, self.kinds)
-        with torch.no_grad():
-            (prediction,) = self.outputs.predictions(self._logits(example))
+        (prediction,) = self._predict([text], PredictOptions())
         lookups, weights = zip(
             *(self._attribute_kind(example, prediction, kind, maps) for kind in kinds),
             strict=True,
@@ -303,8 +464,7 @@ class LabelledTextRun(ReadingRun[Text, Any]):
         return replace(lookups, alternatives=maps_by_name, first=name), text
 
     def _logits(self, example: Labelled) -> Logits:
-        batch = self.form.collate([(self.form.encode(example), 0)]).to(self.device)
-        return self.model(*batch.inputs)
+        return self.call([(self.form.encode(example), 0)])
 
     def _label(self, text: Text, place: str = "text 1") -> Labelled:
         """Return an example without a label.
@@ -326,9 +486,87 @@ class LabelledTextRun(ReadingRun[Text, Any]):
         return Labelled(texts, "", place, sentences)
 
 
-class ClassificationRun(LabelledTextRun):
-    """A trained classifier of texts."""
+def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup:
+    """Read the texts and build tokenizer, model and objective.
 
-    @classmethod
-    def load_outputs(cls, folder: RunDirectory, config: Any) -> ClassOutputs:
-        return ClassOutputs(tuple(folder.read_labels()))
+    Raises:
+        InputError: The texts or the model are invalid.
+    """
+    splits = config.data.load()
+    counts = count_labels(splits.train)
+    rows = sum(counts.values())
+    single = [label for label, count in counts.items() if count == 1]
+    if rows >= FEW and 2 * len(single) > rows:
+        raise InputError(
+            f"{config.data.train}: {len(single):,} of {rows:,} training rows have a class "
+            f"of their own, such as {quote(single[0])}; expected a few classes: set "
+            "data.label to their column, or learn numbers by the recipe regression"
+        )
+    labels = sort_labels(counts, config.data.train, config.training.start)
+    weights = compute_class_weights(config.class_weights, labels, counts)
+    result = text_setup(config, folder, splits, ClassOutputs(tuple(labels), weights))
+    simplest = describe_constant_accuracy(count_labels(splits.valid))
+    return replace(result, simplest=simplest)
+
+
+def text_setup(
+    config: TextConfig,
+    folder: RunDirectory,
+    splits: Splits[Labelled],
+    outputs: Outputs,
+) -> Setup:
+    """Build tokenizer, model and objective for texts whose labels are these outputs.
+
+    Raises:
+        InputError: The texts or the model are invalid.
+    """
+    tokenizer, model = config.build(
+        folder,
+        splits.train,
+        lambda examples: (text for example in examples for text in example.texts),
+        lambda sizes, words: CLASSIFIERS.build(sizes, words, outputs.count),
+    )
+    for module in model.modules():
+        if isinstance(module, ElmoEmbedding):
+            module.spellings.copy_(spell_vocabulary(tokenizer, module.elmo.characters))
+    run = ClassificationRun(config, model, tokenizer, outputs)
+    # all sets must fit before training begins
+    parts, *_ = map(run.encode_all, (splits.train, splits.valid, splits.test))
+    return setup_task(
+        run,
+        ReadingObjective(run, splits, parts),
+        splits,
+        digest_splits(
+            splits,
+            lambda e: "\0".join((*e.texts, *e.sentences, str(e.label))) + "\n",
+        ),
+        summarize(run, splits),
+        details=[outputs.summary],
+        files=outputs.files,
+        fresh=("pooler.", "output."),
+        pretrained={} if config.states is None else {"embedding.elmo": ""},
+    )
+
+
+def summarize(run: ClassificationRun, splits: Splits[Labelled]) -> DataSummary:
+    """Summarize the texts, as the model reads them, and their labels."""
+    form = run.form
+    sample = sample_evenly(splits.train)
+    positions = [form.positions(form.tokenize(item)) for item in sample]
+    cut = 100 * sum(map(form.is_cut, sample)) / len(sample)
+    first = splits.train[0]
+    rows = [run.tokenizer.encode(text) for text in first.texts]
+    if isinstance(form, RowTexts):
+        rows = [form.row(first)]
+    label = ", ".join(first.label) if isinstance(first.label, tuple) else first.label
+    tokens = "  |  ".join(describe_tokens(run.tokenizer, ids) for ids in rows)
+    return summarize_texts(
+        run.config.data,
+        splits,
+        {"text": (run.tokenizer, lambda item: " ".join(item.texts))},
+        unit="texts" if len(first.texts) == 1 else "pairs of texts",
+        example={"text": tokens, "label": str(label)},
+        lengths={"text": replace(Lengths.of(positions), cut=cut)},
+        request=request_of(**dict(zip(run.inputs, first.texts, strict=False))),
+        **run.outputs.describe(splits.train),
+    )

@@ -167,7 +167,16 @@ class WindowSplitter:
                 f"model.context of {context}"
             )
         first = len(question) + special.opens + special.between if self.one_row else 1
-        answer = find_answer(example, offsets)
+        answer: list[int] = []
+        if example.answers:
+            text, start = example.answers[0].text, example.answers[0].start
+            assert start is not None  # as `parse_question` found
+            answer = find_tokens(offsets, start, start + len(text))
+            if not answer:
+                raise InputError(
+                    f"{example.place}: the answer {text[:40]!r} has no token in the "
+                    "context; correct it"
+                )
         words = () if self.one_row else self.describe_words(example, offsets)
         windows = []
         for begin in range(0, max(1, len(ids) - room + room // 2), room // 2):
@@ -246,25 +255,6 @@ def stack_words(
 def encode_context(tokenizer: Tokenizer, context: str) -> tuple[Ids, Offsets]:
     """Return the tokens of a context and their characters."""
     return tokenizer.encode(context), tokenizer.offsets(context)
-
-
-def find_answer(example: Question, offsets: Offsets) -> list[int]:
-    """Return the tokens of the context that are the answer, none without an answer.
-
-    Raises:
-        InputError: The answer has no token, or no place in the context.
-    """
-    if not example.answers:
-        return []
-    answer = example.answers[0]
-    start = len(example.context) if answer.start is None else answer.start
-    tokens = find_tokens(offsets, start, start + len(answer.text))
-    if not tokens:
-        raise InputError(
-            f"{example.place}: the answer {answer.text[:40]!r} has no token in the "
-            "context; correct it"
-        )
-    return tokens
 
 
 def find_tokens(offsets: Offsets, start: int, end: int) -> list[int]:

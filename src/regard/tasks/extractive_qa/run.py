@@ -1,11 +1,10 @@
-"""The answers that logits give, the training on windows, and the trained run."""
+"""The training of models that answer by a span of a context, and the trained run."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,15 +12,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.record import record
-from regard.attribution.aggregation import check_kinds, text_kinds
-from regard.attribution.gradients import select_log_probabilities
+from regard.attribution.aggregation import check_kinds
 from regard.attribution.kinds import Kind
 from regard.data.batches import bert_input, count_special
 from regard.data.cache import Chunks, split_into_chunks
 from regard.data.questions import Question
 from regard.data.records import Records, parse_object
 from regard.data.rows import convert_files, convert_sets
-from regard.data.splits import Splits
 from regard.data.tokens import Limit, parts_of, report_cut, side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, TextWeights
@@ -32,20 +29,17 @@ from regard.models.span_reader import SpanReader
 from regard.pictures.canvas import round_up
 from regard.pictures.heatmap import heatmap
 from regard.pictures.shaded_text import draw_shaded_text
-from regard.shapes import Float, Int
+from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import ELLIPSIS, Attribution, shade_parts, surround
 from regard.tasks.base import (
-    TOKENIZER,
-    Explanation,
+    Explained,
+    ReadingObjective,
     ReadingRun,
     Setup,
     TextBatch,
-    TokenBatchObjective,
     attribute_tokens,
-    compute_outputs,
     digest_splits,
-    group_evenly,
     setup_task,
 )
 from regard.tasks.extractive_qa.data import (
@@ -60,14 +54,11 @@ from regard.tasks.prediction import ShortRepr
 from regard.tasks.summary import request_of, summarize_texts
 from regard.text import Tokenizer
 from regard.text.words import is_inside_word
-from regard.training.objectives import Carried, Loss
-from regard.training.settings import Training
+from regard.training.objectives import Loss
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ROWS = 32
-"""Windows in one batch of inference."""
 READS = {"align": "words", "compare": "states"}
 """The lookups of a span reader from context to question, with their names in a picture."""
 AROUND = 12
@@ -79,15 +70,13 @@ FORM = '{"question": "Who won?", "context": "The cat won."}'
 """An example as a line of JSON."""
 Pair = tuple[str, str]
 """A question and its context."""
-Asked = tuple[Question, Sequence[Window]]
-"""A question with all its windows."""
 log = logging.getLogger("regard")
 
 
-@dataclass(frozen=True)
-class Span:
-    """An answer: characters `start` to `end` of the context."""
+class Span(NamedTuple):
+    """The best span of a window: characters `start` to `end` of the context."""
 
+    window: Window
     start: int
     end: int
     score: float
@@ -105,127 +94,6 @@ class SpanPrediction(ShortRepr):
     end: int
     score: float
     """The sum of the logits of its first and last token."""
-
-
-@dataclass(frozen=True)
-class SpanFinder:
-    """A model that finds answers in windows."""
-
-    model: nn.Module
-    splitter: WindowSplitter
-
-    def logits(self, windows: Sequence[Window]) -> Float[Tensor, "window position 2"]:
-        """Compute the logits of an answer's first and last token at each position."""
-        device = next(self.model.parameters()).device
-        return self.model(*self.splitter.collate(windows).to(device).inputs)
-
-    def find(self, questions: Sequence[Asked]) -> list[Span]:
-        """Return the best span for each question, with the least `none` of its windows."""
-        windows = [window for _, group in questions for window in group]
-        groups = group_evenly(windows, ROWS)
-        collate = self.splitter.collate
-        rows = chain.from_iterable(compute_outputs(self.model, collate, groups))
-        results = []
-        for question, group in questions:
-            spans = [self.best_span(question.context, w, next(rows)) for w in group]
-            best = max(spans, key=lambda span: span.score)
-            results.append(replace(best, none=min(span.none for span in spans)))
-        return results
-
-    def best_span(
-        self, context: str, window: Window, logits: Float[Tensor, "position 2"]
-    ) -> Span:
-        """Return the best span of a window's part, of whole words where it has one."""
-        longest = self.splitter.config.longest_answer
-        part = logits[window.first : window.first + len(window.part)]
-        scores = part[:, :1] + part[None, :, 1]
-        allowed = torch.ones_like(scores, dtype=torch.bool).triu().tril(longest - 1)
-        cuts = torch.tensor(
-            [[is_inside_word(context, at) for at in span] for span in window.offsets]
-        )
-        complete = allowed & ~cuts[:, :1] & ~cuts[:, 1]
-        if complete.any():
-            allowed = complete
-        scores.masked_fill_(~allowed, -torch.inf)
-        begin, end = divmod(int(scores.argmax()), len(scores))
-        return Span(
-            window.offsets[begin][0],
-            window.offsets[end][1],
-            float(scores[begin, end]),
-            float(logits[0].sum()),
-        )
-
-    def answer(self, question: Question, span: Span) -> SpanPrediction:
-        """Return the prediction of a span; empty where no answer is likelier."""
-        config = self.splitter.config
-        if config.data.unanswerable and span.none + config.margin >= span.score:
-            return SpanPrediction("", 0, 0, span.none)
-        text = question.context[span.start : span.end]
-        return SpanPrediction(text, span.start, span.end, span.score)
-
-    def answers(self, questions: Sequence[Asked]) -> list[SpanPrediction]:
-        """Return the prediction for each question."""
-        spans = zip(questions, self.find(questions), strict=True)
-        return [self.answer(question, span) for (question, _), span in spans]
-
-    def compute_metrics(self, questions: Sequence[Asked]) -> dict[str, float]:
-        """Return exact match and F1, each the best over a question's answers, in percent."""
-        outputs = [answer.text for answer in self.answers(questions)]
-        references = [
-            tuple(answer.text for answer in question.answers) or ("",)
-            for question, _ in questions
-        ]
-        return {
-            "f1": METRICS["squad-f1"](outputs, references),
-            "exact-match": METRICS["squad-exact-match"](outputs, references),
-        }
-
-
-class ExtractiveQAObjective(TokenBatchObjective[Window, TextBatch]):
-    """The cross-entropy of an answer's first and last position."""
-
-    metric = "f1"
-    higher_is_better = True
-
-    def __init__(
-        self,
-        train: Chunks[Window],
-        valid: Sequence[Asked],
-        splitter: WindowSplitter,
-        settings: Training,
-    ):
-        """Raise InputError for no windows."""
-        self.splitter = splitter
-        super().__init__(
-            train,
-            valid,
-            settings,
-            train.sides,
-            "windows",
-        )
-
-    def collate(self, examples: Sequence[Window]) -> TextBatch:
-        return self.splitter.collate(examples)
-
-    def loss(
-        self,
-        model: nn.Module,
-        batch: TextBatch,
-        update: int,
-        carried: Carried | None = None,
-    ) -> Loss:
-        loss = span_loss(model(*batch.inputs), batch.targets)
-        return Loss(loss, len(batch.targets), read=batch.size)
-
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        return SpanFinder(model, self.splitter).compute_metrics(self.valid)
-
-
-def span_loss(
-    logits: Float[Tensor, "batch position 2"], answers: Int[Tensor, "batch 2"]
-) -> Float[Tensor, ""]:
-    """Return the mean of the cross-entropies of both positions, summed over the batch."""
-    return functional.cross_entropy(logits, answers, reduction="sum") / 2
 
 
 def split_training_set(
@@ -274,17 +142,10 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
     splits = data.load()
     train = splits.train
     tokenizer, model = config.build(folder, train, read_texts, SPAN_MODELS.build)
-    splitter = WindowSplitter(tokenizer, config)
-    held_out = convert_sets(
-        replace(splits, train=()),
-        lambda question: (question, splitter.split(question)),
-        data,
-    )
-    valid, test = (
-        [question for question, _ in part] for part in (held_out.valid, held_out.test)
-    )
-    splits = Splits(train, valid, test)
-    windows = split_training_set(train, splitter)
+    run = ExtractiveQARun(config, model, tokenizer)
+    held_out = convert_sets(replace(splits, train=()), run.check, data)
+    splits = replace(held_out, train=train)
+    windows = split_training_set(train, run.splitter)
     warnings = []
     for name in () if data.unanswerable else splits.by_name:
         count, total = data.without_answer(getattr(data, name))
@@ -305,17 +166,15 @@ def setup(config: ExtractiveQA, folder: RunDirectory, processes: int) -> Setup:
         unit="questions",
         example={"answer": first.answers[0].text if first.answers else "none"},
         warnings=warnings,
+        request=request_of(question=first.question, context=first.context),
     )
-    request = request_of(question=first.question, context=first.context)
     return setup_task(
-        model,
-        ExtractiveQAObjective(windows, held_out.valid, splitter, config.training),
+        run,
+        ReadingObjective(run, splits, windows, "windows"),
         splits,
         digest_splits(splits, lambda q: f"{q.question}\0{q.context}\0{q.answers}\n"),
-        replace(summary, request=request),
+        summary,
         counts=[f"in {len(windows):,} windows"],
-        details=[f"a vocabulary of {tokenizer.size:,}"],
-        tokenizers={TOKENIZER: tokenizer},
         fresh=("output.",),
     )
 
@@ -336,20 +195,24 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
     config: ExtractiveQA
     inputs = {"question": str, "context": str}
     data_hint = "give a file of questions"
+    rows = 32
 
     def __init__(self, config: ExtractiveQA, model: nn.Module, tokenizer: Tokenizer):
         super().__init__(config, model, tokenizer)
         self.limit = Limit(config.longest_question, 0, "longest_question", "questions")
         self.splitter = WindowSplitter(tokenizer, config)
 
-    @property
-    def finder(self) -> SpanFinder:
-        """The model with what cuts its windows; of a copied run, the copied model."""
-        return SpanFinder(self.model, self.splitter)
-
     @staticmethod
     def build(config: ExtractiveQA, tokenizer: Tokenizer) -> nn.Module:
         return SPAN_MODELS.build(config.sizes, tokenizer.size)
+
+    def collate(self, parts: Sequence[Window]) -> TextBatch:
+        return self.splitter.collate(parts)
+
+    def compute_loss(self, outputs: Tensor, batch: TextBatch) -> Loss:
+        """Return the mean of the cross-entropies of an answer's first and last position."""
+        total = functional.cross_entropy(outputs, batch.targets, reduction="sum") / 2
+        return Loss(total, len(batch.targets), read=batch.size)
 
     def cut(self, example: Pair) -> str:
         tokens = len(self.tokenizer.encode(example[0]))
@@ -371,33 +234,38 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
         return dict(zip(self.inputs, example, strict=True))
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
-        if isinstance(self.model, SpanReader):
-            return ("weights",)
-        return text_kinds(self.model, self.model.self_attention)
+    def kinds(self) -> Sequence[Kind]:
+        return ("weights",) if isinstance(self.model, SpanReader) else super().kinds
 
     def description(self) -> dict[str, Any]:
         kind = {"kind": "question", "model": self.config.sizes.name}
         return super().description() | kind
+
+    def check(self, question: Question) -> Question:
+        """Return a question. Raises InputError for one without a window."""
+        self.splitter.split(question)
+        return question
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
     ) -> list[Question]:
         """Return the questions of files, as `Questions.read` does."""
         data = self.config.data.with_columns(options.columns, skip_bad=options.skip_bad)
-
-        def check(question: Question) -> Question:
-            self.splitter.split(question)
-            return question
-
-        return convert_files(files, data.read, check, skip_bad=data.skip_bad)
+        return convert_files(files, data.read, self.check, skip_bad=data.skip_bad)
 
     def compute_metrics(
         self, examples: Sequence[Question], options: EvaluationOptions
     ) -> dict[str, float]:
-        """Return exact match and F1 of SQuAD, in percent."""
-        split = self.splitter.split
-        return self.finder.compute_metrics([(item, split(item)) for item in examples])
+        """Return exact match and F1, each the best over a question's answers, in percent."""
+        outputs = [prediction.text for prediction, _ in self.find_answers(examples)]
+        references = [
+            tuple(answer.text for answer in question.answers) or ("",)
+            for question in examples
+        ]
+        return {
+            "f1": METRICS["squad-f1"](outputs, references),
+            "exact-match": METRICS["squad-exact-match"](outputs, references),
+        }
 
     def _predict(
         self, examples: Sequence[Pair], options: PredictOptions
@@ -407,18 +275,64 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
         Raises:
             InputError: A question or context is blank.
         """
-        asked = self._ask(examples)
+        questions = [
+            Question(*pair, (), f"question {number}")
+            for number, pair in enumerate(examples, 1)
+        ]
+        answers = self.find_answers(questions)
         cut = sum(bool(self.cut(example)) for example in examples)
         report_cut(self.limit, cut, len(examples))
-        return self.finder.answers(asked)
+        return [prediction for prediction, _ in answers]
 
-    def _ask(self, pairs: Sequence[Pair]) -> list[Asked]:
-        """Return questions with their windows. Raises InputError for blank texts."""
-        asked = []
-        for number, (question, context) in enumerate(pairs, 1):
-            example = Question(question, context, (), f"question {number}")
-            asked.append((example, self.splitter.split(example)))
-        return asked
+    def find_answers(
+        self, questions: Sequence[Question]
+    ) -> list[tuple[SpanPrediction, Span]]:
+        """Return the answer to each question, and the best span of all its windows.
+
+        Raises:
+            InputError: A question or context is blank.
+        """
+        groups = list(map(self.splitter.split, questions))
+        outputs = self.compute_outputs([window for group in groups for window in group])
+        answers = []
+        for question, windows in zip(questions, groups, strict=True):
+            spans = [
+                self.best_span(question.context, window, next(outputs))
+                for window in windows
+            ]
+            answers.append(self.choose_answer(question, spans))
+        return answers
+
+    def best_span(
+        self, context: str, window: Window, logits: Float[Tensor, "position 2"]
+    ) -> Span:
+        """Return the best span of a window's part, of whole words where it has one."""
+        part = logits[window.first : window.first + len(window.part)]
+        scores = part[:, :1] + part[None, :, 1]
+        longest = self.config.longest_answer
+        allowed = torch.ones_like(scores, dtype=torch.bool).triu().tril(longest - 1)
+        cuts = torch.tensor(
+            [[is_inside_word(context, at) for at in span] for span in window.offsets]
+        )
+        complete = allowed & ~cuts[:, :1] & ~cuts[:, 1]
+        if complete.any():
+            allowed = complete
+        scores.masked_fill_(~allowed, -torch.inf)
+        begin, end = divmod(int(scores.argmax()), len(scores))
+        first, last = window.offsets[begin][0], window.offsets[end][1]
+        score = float(scores[begin, end])
+        return Span(window, first, last, score, float(logits[0].sum()))
+
+    def choose_answer(
+        self, question: Question, spans: Sequence[Span]
+    ) -> tuple[SpanPrediction, Span]:
+        """Return the prediction of the best span, empty where no answer is likelier."""
+        span = max(spans, key=lambda span: span.score)
+        none = min(span.none for span in spans)
+        if self.config.data.unanswerable and none + self.config.margin >= span.score:
+            return SpanPrediction("", 0, 0, none), span
+        text = question.context[span.start : span.end]
+        return SpanPrediction(text, span.start, span.end, span.score), span
 
     def _attribute(self, example: Pair, options: AttributionOptions) -> Attribution:
         """Return the attention between the tokens of the answer's window.
@@ -430,50 +344,33 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
             InputError: Question or context is blank, or the model has no such map.
         """
         check_kinds(options.list_kinds(), self.kinds)
-        (answer,) = self._predict([example], PredictOptions())
-        ((question, windows),) = self._ask([example])
-        spans = self.finder.find([(question, [window]) for window in windows])
-        pairs = zip(windows, spans, strict=True)
-        window, span = max(pairs, key=lambda pair: pair[1].score)
+        question = Question(*example, (), "question 1")
+        ((answer, span),) = self.find_answers([question])
+        report_cut(self.limit, bool(self.cut(example)), 1)
+        window = span.window
         tokens = find_tokens(window.offsets, span.start, span.end)
         places = tokens if answer.text else []
+        detail, averaged = COMPARED, "words and states"
         if isinstance(self.model, SpanReader):
             lookups = self._record_reader(question, window)
             weights = mean_alignment(lookups, options.maps)
-            detail, averaged = COMPARED, "words and states"
         else:
             ids, _ = bert_input(self.tokenizer.special, window.question, window.part)
             labels = side(self.tokenizer, ids, texts=example)
             ends = [window.first + tokens[0], window.first + tokens[-1]]
-
-            def explain() -> Explanation:
-                begin, end = (labels.pieces[position] for position in ends)
-                return [
-                    f"begins: {begin}",
-                    f"ends: {end}",
-                ], lambda: select_log_probabilities(
-                    self.finder.logits([window])[0].T, ends
-                )
-
-            lookups, weights = attribute_tokens(
-                self.model,
-                labels,
-                lambda: self.finder.logits([window]),
-                explain,
-                options,
+            begin, end = (labels.pieces[position] for position in ends)
+            explained = Explained(
+                [f"begins: {begin}", f"ends: {end}"],
+                ends,
+                lambda: self.call([window])[0].T,
             )
+            lookups, weights = attribute_tokens(self.model, labels, explained, options)
             detail, averaged = READ, "all layers and heads"
 
         def draw(title: str) -> "Figure":
             if isinstance(self.model, SpanReader):
                 return draw_around(places, weights, title)
-            shades = shade_window(
-                self.tokenizer,
-                question,
-                window,
-                places,
-                weights,
-            )
+            shades = shade_window(self.tokenizer, question, window, places, weights)
             return draw_shaded_text(shades, title=title)
 
         if options.maps is None:
@@ -495,7 +392,7 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
         Its words, then their states.
         """
         with record(self.model, only=[*READS]) as maps:
-            self.finder.logits([window])
+            self.call([window])
         length = len(window.part)
         weights = [maps[name][:, :length].double().cpu().numpy() for name in READS]
         words = self.splitter.question_words(question)
@@ -517,7 +414,6 @@ def shade_window(
 
     Args:
         tokenizer: The tokenizer of the run.
-        question: The question.
         window: The window that has the answer.
         places: The tokens of the answer, counted in the window's part.
         weights: Of shape (position, position) or (target, position).
@@ -541,26 +437,13 @@ def shade_window(
 
 
 def draw_around(places: Sequence[int], weights: Alignment, title: str) -> "Figure":
-    """Draw what the words around an answer read of the question."""
-    visible, rows = select_around(places, weights)
-    note = ", the answer in brackets" if places else ""
-    words = f"words {rows.start + 1} to {rows.stop} of {len(weights.target)}{note}"
-    return heatmap(visible, title=f"{title}\n{words}", vmax=round_up(visible.weights))
-
-
-def select_around(places: Sequence[int], weights: Alignment) -> tuple[Alignment, range]:
-    """Select the rows of an answer, in brackets, with `AROUND` words on either side.
-
-    Without an answer the first rows.
-
-    Returns:
-        The rows, and their numbers.
-    """
+    """Draw what the words around an answer, in brackets, read of the question."""
     first, last = (places[0], places[-1]) if places else (0, AROUND)
-    end = min(len(weights.target), last + 1 + AROUND)
-    rows = range(max(0, first - AROUND), end)
-    labels = list(weights.target)
-    for place in places:
-        labels[place] = f"[{labels[place]}]"
-    names = tuple(labels[row] for row in rows)
-    return Alignment(weights.weights[rows], weights.source, names), rows
+    rows = range(len(weights.target))[max(0, first - AROUND) : last + 1 + AROUND]
+    labels = [
+        f"[{weights.target[row]}]" if row in places else weights.target[row]
+        for row in rows
+    ]
+    visible = Alignment(weights.weights[rows], weights.source, tuple(labels))
+    words = f"words {rows.start + 1} to {rows.stop} of {len(weights.target)}"
+    return heatmap(visible, title=f"{title}\n{words}", vmax=round_up(visible.weights))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from random import Random
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -41,9 +40,8 @@ class Captioned:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionTables(TableFiles[Captioned]):
-    """Tables of image files and captions, or folders.
+    """Tables of image files and captions, or folders with one such table.
 
-    A folder has one such table, or a .txt file for each image with a caption a line.
     With `split` all sets are in the file `train`; without `split` and `valid`, images
     of the training set are held out.
     """
@@ -64,7 +62,7 @@ class CaptionTables(TableFiles[Captioned]):
     recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder")
     noun = "images"
     expected = (
-        "a table of images and captions, or a folder of them, as --set data.train=PATH"
+        "a table of images and captions, or a folder with one, as --set data.train=PATH"
     )
 
     def __post_init__(self) -> None:
@@ -96,32 +94,6 @@ class CaptionTables(TableFiles[Captioned]):
         """The names of each set in that column."""
         return {} if self.split is None else SPLITS
 
-    def check_split_values(
-        self, values: Sequence[str], examples: Sequence[Captioned]
-    ) -> None:
-        """Raise InputError for the name of no set."""
-        names = [name for aliases in SPLITS.values() for name in aliases]
-        for value, example in zip(values, examples, strict=True):
-            if value not in names:
-                raise InputError(
-                    f"{example.place}: {self.split} is {value!r}; expected one of "
-                    f"{', '.join(names)}"
-                )
-
-    def check_splits(self, splits: Splits[Captioned]) -> None:
-        """Raise InputError for an image in two sets, unless a file is given twice."""
-        if self.train in (self.valid, self.test):
-            return
-        locations: dict[str, str] = {}
-        for images in splits.by_name.values():
-            for image in images:
-                if place := locations.get(str(image.image)):
-                    raise InputError(
-                        f"{image.place}: image {image.image} is in another set too, "
-                        f"{place}; keep it in one set"
-                    )
-            locations |= {str(image.image): image.place for image in images}
-
     def group(self, example: Captioned) -> str:
         """Return the image, whose captions stay in one set."""
         return str(example.image)
@@ -131,21 +103,13 @@ class CaptionTables(TableFiles[Captioned]):
         return example.set_name
 
     def read_table(self, path: Any, split: Columns) -> Iterator[Captioned]:
-        """Yield each image of a table or folder once, with the captions of all its rows.
+        """Yield each image of a table once, with the captions of all its rows.
 
         Raises:
             InputError: As `load`.
         """
-        folder = Path(path)
-        table = self.files.table_in(folder) if folder.is_dir() else path
-        if table is None:
-            files = self.files.list_within(folder)
-            for image, lines in self.files.texts(folder, files):
-                location = str(image.with_suffix(".txt"))
-                yield Captioned(image, tuple(lines), location)
-            return
         merged: dict[tuple[str, str], Captioned] = {}
-        for image in super().read_table(str(table), split):
+        for image in super().read_table(self.files.table_of(path), split):
             key = image.set_name, str(image.image)
             first = merged.setdefault(key, image)
             if first is not image:
@@ -219,8 +183,7 @@ def make_scene(random: Random, size: int, place: str) -> Captioned:
     shapes = random.sample(list(SHAPES), 2)
     colors = random.sample(list(COLORS), 2)
     direction = random.choice(list(RELATIONS))
-    gray = random.randint(30, 130)
-    pixels = np.full((size, size, 3), gray, dtype=np.uint8)
+    pixels = np.full((size, size, 3), random.randint(30, 130), dtype=np.uint8)
     centers = (np.arange(size) + 0.5) / size
     boxes: dict[str, Box] = {}
     names: dict[str, str] = {}
@@ -231,14 +194,12 @@ def make_scene(random: Random, size: int, place: str) -> Captioned:
         x = random.uniform(half, 1 - half)
         if direction == "across":
             y, x = x, y
-        down = (centers - y) / half
-        across = (centers - x) / half
-        inside = SHAPES[shape](*np.meshgrid(down, across, indexing="ij"))
+        axes = (centers - y) / half, (centers - x) / half
+        inside = SHAPES[shape](*np.meshgrid(*axes, indexing="ij"))
         pixels[inside] = COLORS[color]
         boxes[shape] = (y - half, x - half, y + half, x + half)
         names[shape] = f"a {color} {shape}"
-    captions = tuple(describe_scene(names, boxes))
-    return Captioned(pixels, captions, place, boxes)
+    return Captioned(pixels, tuple(describe_scene(names, boxes)), place, boxes)
 
 
 def describe_scene(names: Mapping[str, str], boxes: Mapping[str, Box]) -> Iterator[str]:
@@ -247,8 +208,6 @@ def describe_scene(names: Mapping[str, str], boxes: Mapping[str, Box]) -> Iterat
         first, second = names
         if boxes[first][axis] > boxes[second][axis]:
             first, second = second, first
-        end = boxes[first][axis + 2]
-        start = boxes[second][axis]
-        if end <= start:
+        if boxes[first][axis + 2] <= boxes[second][axis]:
             yield f"{names[first]} is {before} {names[second]}"
             yield f"{names[second]} is {behind} {names[first]}"

@@ -1,22 +1,20 @@
 """A trained captioner of images: `load(folder).predict(images)`."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.data.inputs import image_at
 from regard.decoding.streaming import StreamSource
-from regard.images import Image, read_image
+from regard.images import Image
 from regard.maps.lookups import Patches, patch_labels
 from regard.metrics import METRICS
 from regard.models.captioner import Captioner
 from regard.models.catalog import CAPTIONERS
 from regard.pictures.overlay import overlays
-from regard.tasks.base import input_columns
 from regard.tasks.generating import GeneratingRun
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import (
@@ -24,6 +22,7 @@ from regard.tasks.image_captioning.data import (
     Captioned,
     CaptionTables,
 )
+from regard.tasks.image_inputs import ImageRun
 from regard.tasks.options import EvaluationOptions
 from regard.text import Tokenizer
 
@@ -36,12 +35,11 @@ POINTING = "pointing"
 """The metric of the mean attention in the box of the object that a word names."""
 
 
-class ImageCaptioningRun(GeneratingRun[Image, Captioned]):
+class ImageCaptioningRun(ImageRun, GeneratingRun[Image, Captioned]):
     """A trained model with its tokenizer and its run file. Examples are images."""
 
     config: ImageCaptioning
     model: Captioner
-    inputs = {"image": bytes}
     source_name = "image"
     tables = CaptionTables
     data_hint = "give images with captions"
@@ -50,15 +48,6 @@ class ImageCaptioningRun(GeneratingRun[Image, Captioned]):
     def build(config: ImageCaptioning, tokenizer: Tokenizer) -> Captioner:
         return CAPTIONERS.build(config.model, tokenizer.size)
 
-    def parse(self, line: str, place: str = "text 1") -> Image:
-        data = self.config.data
-        files = data.files if isinstance(data, CaptionTables) else None
-        return image_at(line, input_columns(self)["image"], files, place)
-
-    def example(self, values: Mapping[str, Any]) -> Image:
-        read_image(values["image"])
-        return values["image"]
-
     def prepare(self, example: Image, name: str) -> Captioned:
         return Captioned(example, (), name)
 
@@ -66,10 +55,7 @@ class ImageCaptioningRun(GeneratingRun[Image, Captioned]):
         return self.config.check_image(source)
 
     def encode(self, sources: Sequence[Captioned]) -> tuple[Memory, Tensor]:
-        tensor = self.config.images.tensor
-        read = self.config.read_pixels
-        pixels = [tensor(read(image)) for image in sources]
-        images = torch.stack(pixels).to(self.device)
+        images = self.config.read_batch(sources).to(self.device)
         lengths = torch.zeros(len(sources), dtype=torch.int64, device=self.device)
         return self.model.encoder(images), lengths
 

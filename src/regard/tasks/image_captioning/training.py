@@ -8,7 +8,6 @@ from torch import nn
 
 from regard.data.images import digest_image
 from regard.data.rows import convert_sets
-from regard.data.splits import Splits
 from regard.models.captioner import Captioner
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import TOKENIZER, Setup, digest_splits, setup_task
@@ -16,14 +15,7 @@ from regard.tasks.generating import GeneratingBatch, GeneratingObjective
 from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned
 from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.summary import (
-    DataSummary,
-    describe_images,
-    encode_for_request,
-    sample_evenly,
-    summarize_texts,
-)
-from regard.text import Tokenizer
+from regard.tasks.summary import encode_for_request, summarize_texts
 from regard.training.objectives import Carried, Loss
 
 PRETRAINED = {"encoder.vit": "encoder."}
@@ -48,12 +40,11 @@ class CaptionObjective(GeneratingObjective[Captioned]):
             for text in image.captions
         ]
         cells = run.config.cells
-        lengths = [(cells, max(cells, len(ids) + 1)) for _, ids in self.captions]
         super().__init__(
             run,
             train,
             valid,
-            lengths,
+            [(cells, max(cells, len(ids) + 1)) for _, ids in self.captions],
             "captions",
         )
 
@@ -62,12 +53,11 @@ class CaptionObjective(GeneratingObjective[Captioned]):
 
     def batch(self, epoch: int, indices: list[int]) -> GeneratingBatch:
         captions = [self.captions[index] for index in indices]
-        pixels = []
-        for index, (image, _) in zip(indices, captions, strict=True):
-            augmented = self.config.augmentation(
-                self.config.read_pixels(image), self.settings.seed, epoch, index
-            )
-            pixels.append(self.config.images.tensor(augmented))
+        seed = self.settings.seed
+        pixels = [
+            self.config.augment(image, seed, epoch, index)
+            for index, (image, _) in zip(indices, captions, strict=True)
+        ]
         cells = torch.full((len(indices),), self.config.cells)
         ids = [ids for _, ids in captions]
         return self.make_batch(torch.stack(pixels), cells, cells, ids)
@@ -103,43 +93,33 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
     if trunk is not None:
         weights = "stay" if trunk.frozen else "learn with the rest"
         details.append(f"images as {trunk.vit} prepares them, whose weights {weights}")
+    first = splits.train[0].image
+    images, warnings = config.describe(splits.train)
+    place = str(first) if isinstance(first, Path) else splits.train[0].place
+    read_caption = run.tokenizer, lambda image: config.normalize(image.captions[0])
+    summary = summarize_texts(
+        config.data,
+        splits,
+        {"caption": read_caption},
+        unit="images",
+        images=images,
+        example={"image": place},
+        request={"image": encode_for_request(first)},
+        warnings=warnings,
+    )
     return setup_task(
         run.model,
         objective,
         splits,
-        digest_splits(splits, identify),
-        summarize(config, splits, run.tokenizer),
+        digest_splits(
+            splits,
+            lambda image: (
+                "\0".join((digest_image(image.image), *image.captions)) + "\n"
+            ),
+        ),
+        summary,
         counts=[f"{len(texts):,} captions"],
         details=details,
         tokenizers={TOKENIZER: run.tokenizer},
         pretrained={} if trunk is None else PRETRAINED,
-    )
-
-
-def identify(image: Captioned) -> str:
-    """Return an image with its captions as a line, for the digest of the data."""
-    return "\0".join((digest_image(image.image), *image.captions)) + "\n"
-
-
-def summarize(
-    config: ImageCaptioning, splits: Splits[Captioned], tokenizer: Tokenizer
-) -> DataSummary:
-    """Summarize the images and their first captions."""
-    first = splits.train[0].image
-    description, warnings = describe_images(
-        [image.image for image in sample_evenly(splits.train)],
-        config.model.image,
-        config.model.channels,
-        cropped=config.images.shape == "kept",
-    )
-    place = str(first) if isinstance(first, Path) else splits.train[0].place
-    return summarize_texts(
-        config.data,
-        splits,
-        {"caption": (tokenizer, lambda image: config.normalize(image.captions[0]))},
-        unit="images",
-        images=description,
-        example={"image": place},
-        request={"image": encode_for_request(first)},
-        warnings=warnings,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,11 +12,10 @@ from regard.attention.record import record
 from regard.attribution.aggregation import aggregate_maps, check_kinds
 from regard.attribution.kinds import KIND_VERBS, Kind
 from regard.data.images import ImageTables, LabelledImage
-from regard.data.inputs import image_at
 from regard.data.records import Records
 from regard.data.rows import SkipsBadRows, convert_files
 from regard.errors import InputError
-from regard.images import Image, read_image
+from regard.images import Image
 from regard.maps import patch_weights
 from regard.maps.lookups import AlternativeMap, Lookups, Patches, patch_labels
 from regard.models.catalog import IMAGE_CLASSIFIERS
@@ -26,7 +25,6 @@ from regard.pictures.overlay import overlay
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import input_columns
 from regard.tasks.class_prediction import (
     ClassPrediction,
     compute_class_metrics,
@@ -35,6 +33,7 @@ from regard.tasks.class_prediction import (
     log_constant_accuracy,
 )
 from regard.tasks.image_classification.config import ImageClassification
+from regard.tasks.image_inputs import ImageRun
 from regard.tasks.options import (
     AttributionOptions,
     EvaluationOptions,
@@ -42,12 +41,7 @@ from regard.tasks.options import (
     Verb,
 )
 from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import Run
 from regard.work import compute_batches
-
-if TYPE_CHECKING:
-    pass
-
 
 MOST_MARKS = 8
 """The most tokens before the patches, such as the registers of DINOv2."""
@@ -58,7 +52,7 @@ BATCH_ROWS = 64
 """Images in one batch of inference."""
 
 
-class ImageClassificationRun(Run[Image, ClassPrediction]):
+class ImageClassificationRun(ImageRun):
     """A trained model with its labels and its run file. Examples are images.
 
     An imported encoder without classes predicts nothing.
@@ -71,15 +65,10 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         "evaluate": frozenset({"files", "skip_bad"}),
         "attribute": frozenset({"kinds"}),
     }
-    inputs = {"image": bytes}
+    tables = ImageTables
     data_hint = "give a set of images"
 
-    def __init__(
-        self,
-        config: ImageClassification,
-        model: Any,
-        labels: Sequence[str],
-    ):
+    def __init__(self, config: ImageClassification, model: Any, labels: Sequence[str]):
         self.config = config
         self.model = model
         self.labels = tuple(labels)
@@ -94,15 +83,6 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         labels = run.read_labels()
         return cls(config, IMAGE_CLASSIFIERS.build(config.model, len(labels)), labels)
 
-    def parse(self, line: str, place: str = "text 1") -> Image:
-        data = self.config.data
-        files = data.files if isinstance(data, ImageTables) else None
-        return image_at(line, input_columns(self)["image"], files, place)
-
-    def example(self, values: Mapping[str, Any]) -> Image:
-        read_image(values["image"])
-        return values["image"]
-
     @property
     def kinds(self) -> tuple[Kind, ...]:
         return "weights", "rollout"
@@ -110,10 +90,8 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
     def description(self) -> dict[str, Any]:
         if not self.labels:
             return super().description()
-        model = self.config.model.name
-        classes = list(self.labels)
-        form = {"kind": "image", "model": model, "classes": classes}
-        return super().description() | form
+        form = {"kind": "image", "classes": list(self.labels)}
+        return super().description() | form | {"model": self.config.model.name}
 
     def record(self, example: Image) -> dict[str, Any]:
         return {"image": str(example)} if isinstance(example, str | Path) else {}
@@ -122,8 +100,7 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         self, files: Sequence[Path | Records], options: EvaluationOptions
     ) -> list[LabelledImage]:
         data: Any = self.config.data
-        can_skip = isinstance(self.config.data, SkipsBadRows)
-        if options.skip_bad and can_skip:
+        if options.skip_bad and isinstance(self.config.data, SkipsBadRows):
             data = replace(data, skip_bad=True)
         check = self.config.check_image
         return convert_files(files, data.read, check, skip_bad=options.skip_bad)
@@ -142,15 +119,11 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
 
         def compute(first: int) -> Tensor:
             batch = images[first : first + BATCH_ROWS]
-            return self.model(self._stack(batch)).softmax(-1).cpu()
+            pixels = self.config.read_batch(batch).to(self.device)
+            return self.model(pixels).softmax(-1).cpu()
 
         batches = compute_batches(compute, range(0, len(images), BATCH_ROWS))
         return torch.cat([torch.zeros(0, self.model.classes), *batches])
-
-    def _stack(self, images: Sequence[LabelledImage]) -> Tensor:
-        tensor = self.config.images.tensor
-        tensors = [tensor(self.config.read_pixels(image)) for image in images]
-        return torch.stack(tensors).to(self.device)
 
     def _predict(
         self, examples: Sequence[Image], options: PredictOptions
@@ -168,38 +141,35 @@ class ImageClassificationRun(Run[Image, ClassPrediction]):
         kinds = options.list_kinds("rollout")
         check_kinds(kinds, self.kinds)
         side = self.config.size // self.config.model.patch
-        image = self._stack([LabelledImage(example, "", "the image")])
+        image = self.config.read_batch([LabelledImage(example, "", "the image")])
         with record(self.model, only=self.model.self_attention) as maps:
-            (probabilities,) = self.model(image).softmax(-1).tolist()
+            logits = self.model(image.to(self.device))
         self._check_positions({layer.shape[-1] for layer in maps.values()}, side**2)
         config: Any = self.model.config
         queries = slice(None) if config.pooling == "mean" else slice(1)
         heads = maps.stack_layers()[0, :, :, queries].mean(-2).double().cpu().numpy()
         heads = heads[..., -(side**2) :]
         rollout = aggregate_maps(maps, "rollout")[queries].mean(0)
+        is_rollout = kinds[0] == "rollout"
         shares = patch_weights(rollout, side, side)
-        weights = shares
-        if kinds[0] == "weights":
-            weights = patch_weights(heads[-1].mean(0), side, side)
+        weights = shares if is_rollout else patch_weights(heads[-1].mean(0), side, side)
         photo = self.config.images.photograph(example, self.config.size)
         prediction: ClassPrediction | TextPrediction
         if self.labels:
+            probabilities = logits[0].softmax(-1).tolist()
             prediction = ClassPrediction.of(self.labels, probabilities)
         else:
             is_file = isinstance(example, str | Path)
             prediction = TextPrediction(Path(example).name if is_file else "image")
-        alternatives = {}
-        if "rollout" in kinds:
-            verbs = KIND_VERBS.get("rollout")
-            values = shares.reshape(1, 1, 1, -1)
-            alternatives["rollout"] = AlternativeMap(values, ("rollout",), verbs=verbs)
+        values = shares.reshape(1, 1, 1, -1)
+        verbs = KIND_VERBS.get("rollout")
         lookups = Lookups(
             heads[:, :, None],
             patch_labels(side, side),
             (prediction.text,),
-            alternatives=alternatives,
+            alternatives={"rollout": AlternativeMap(values, ("rollout",), verbs=verbs)},
             patches=Patches(photo, side, side),
-            first="rollout" if kinds[0] == "rollout" else None,
+            first="rollout" if is_rollout else None,
         )
         return Attribution(
             prediction,

@@ -29,10 +29,8 @@ from regard.tasks.image_classification.run import ImageClassificationRun
 from regard.tasks.summary import (
     DataSummary,
     count_classes,
-    describe_images,
     describe_rows,
     encode_for_request,
-    sample_evenly,
 )
 from regard.training.objectives import Carried, Loss
 
@@ -62,22 +60,18 @@ class ImageClassificationObjective(TokenBatchObjective[LabelledImage, ImageBatch
         self.classes = index_classes(labels, splits.train)
         self.valid_classes = index_classes(labels, splits.valid)
         self.weights = torch.tensor(weights) if weights else None
-        lengths = [(config.positions, config.positions)] * len(splits.train)
         super().__init__(
             splits.train,
             splits.valid,
             config.training,
-            lengths,
+            [(config.positions, config.positions)] * len(splits.train),
             "images",
         )
 
     def batch(self, epoch: int, indices: list[int]) -> ImageBatch:
-        images = []
-        for index in indices:
-            pixels = self.config.read_pixels(self.train[index])
-            seed = self.settings.seed
-            augmented = self.config.augmentation(pixels, seed, epoch, index)
-            images.append(self.config.images.tensor(augmented))
+        seed = self.settings.seed
+        augment = self.config.augment
+        images = [augment(self.train[index], seed, epoch, index) for index in indices]
         classes = torch.tensor([self.classes[index] for index in indices])
         return ImageBatch(torch.stack(images), classes)
 
@@ -112,54 +106,39 @@ def setup(config: ImageClassification, folder: RunDirectory, processes: int) -> 
     splits = config.data.load()
     check = config.check_image
     if isinstance(splits.train, CachedSet):
-        images = splits.train
+        cached = splits.train
         reading = f"read as {config.images} {config.size} {config.model.channels}"
-        cache_value(images, reading, lambda: len(list(map(check, images))))
+        cache_value(cached, reading, lambda: len(list(map(check, cached))))
         splits = Splits(
-            images, *(list(map(check, s)) for s in (splits.valid, splits.test))
+            cached, *(list(map(check, s)) for s in (splits.valid, splits.test))
         )
     else:
         splits = convert_sets(splits, check, config.data)
     counts = count_labels(splits.train)
     labels = sort_labels(counts, config.data.train, config.training.start)
     index_classes(labels, splits.test)
+    images, warnings = config.describe(splits.train)
+    first = splits.train[0]
+    summary = DataSummary(
+        unit="images",
+        rows=describe_rows(config.data, splits),
+        classes=count_classes(counts),
+        images=images,
+        example={"image": first.place, "class": first.label},
+        request={"image": encode_for_request(first.image)},
+        warnings=warnings,
+    )
     weights = compute_class_weights(config.class_weights, labels, counts)
     return setup_task(
         IMAGE_CLASSIFIERS.build(config.model, len(labels)),
         ImageClassificationObjective(splits, config, labels, weights),
         splits,
-        digest_splits(splits, identify),
-        summarize(config, splits),
+        digest_splits(
+            splits, lambda image: f"{digest_image(image.image)}\0{image.label}\n"
+        ),
+        summary,
         details=[f"{len(labels)} classes", f"{config.positions} positions an image"],
         files={LABELS: labels},
         fresh=("output.", "head."),
         simplest=describe_constant_accuracy(count_labels(splits.valid)),
-    )
-
-
-def identify(image: LabelledImage) -> str:
-    """Return an image with its class as a line, for the digest of the data."""
-    return f"{digest_image(image.image)}\0{image.label}\n"
-
-
-def summarize(
-    config: ImageClassification, splits: Splits[LabelledImage]
-) -> DataSummary:
-    """Summarize the images, and what the model reads of them."""
-    classes = count_classes(count_labels(splits.train))
-    images, warnings = describe_images(
-        [image.image for image in sample_evenly(splits.train)],
-        config.size,
-        config.model.channels,
-        cropped=config.images.shape == "kept",
-    )
-    first = splits.train[0]
-    return DataSummary(
-        unit="images",
-        rows=describe_rows(config.data, splits),
-        classes=classes,
-        images=images,
-        example={"image": first.place, "class": first.label},
-        request={"image": encode_for_request(first.image)},
-        warnings=warnings,
     )

@@ -5,7 +5,7 @@ from regard.tasks.run import LazyTask
 TASK = LazyTask(
     __name__,
     "config:LanguageModelling",
-    "training:setup",
+    "run:setup",
     "run:LanguageModelRun",
     command="regard generate {} PROMPT",
 )

@@ -1,9 +1,14 @@
-"""A trained language model: `load(folder).predict(prompts)`."""
+"""Language models: the trained run, windows of text, the loss and the set-up.
+
+Batches are pure functions of the seed and the epoch. Every epoch cuts the text at other
+positions. The first token is input only.
+"""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -11,14 +16,12 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.attribution.aggregation import text_kinds
-from regard.attribution.gradients import select_log_probabilities
-from regard.attribution.kinds import Kind
+from regard.data.batches import Batch, Order, batch_rows
+from regard.data.batches import Consecutive as ConsecutiveBatches
+from regard.data.batches import Shuffled as ShuffledBatches
 from regard.data.tokens import side
-from regard.decoding.beam import missing
-from regard.decoding.constraints import (
+from regard.decoding.search import (
     DecodingConstraints,
-    check_phrases,
     writable,
 )
 from regard.decoding.streaming import (
@@ -32,14 +35,24 @@ from regard.maps.lookups import select_rows
 from regard.models.catalog import build_language_model
 from regard.models.language_model import LanguageModel
 from regard.nn.decoders import Prompted
-from regard.shapes import Float
+from regard.shapes import Float, Int
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import Explanation, TextRun, attribute_tokens
+from regard.tasks.base import (
+    Explained,
+    Setup,
+    TextRun,
+    attribute_tokens,
+    check_beam,
+    digest_splits,
+    load_or_train,
+    setup_task,
+)
 from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.likelihood import (
-    ContinuousCache,
-    describe_convention,
+    TokenStream,
     measure_texts,
+    token_stream,
 )
 from regard.tasks.options import (
     SEARCHING,
@@ -50,7 +63,10 @@ from regard.tasks.options import (
 )
 from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
 from regard.tasks.run import text_warnings
+from regard.tasks.summary import summarize_text
 from regard.text import Tokenizer
+from regard.training.objectives import Carried, Loss
+from regard.training.settings import Training
 
 VOCABULARY = "(vocabulary)"
 """The label of a copying model's entry for its vocabulary."""
@@ -64,11 +80,11 @@ class LanguageModelRun(TextRun[GeneratedText]):
     config: LanguageModelling
     model: LanguageModel
     supports = {
-        "predict": frozenset({"beam", "n_best", *SEARCHING, "phrases", "tokens"}),
+        "predict": frozenset({"beam", "n_best", *SEARCHING, "tokens"}),
         "stream": frozenset(
             {*SEARCHING, "tokens", "prefix", "prefix_tokens", "candidates"}
         ),
-        "evaluate": frozenset({"files", "cache", "columns"}),
+        "evaluate": frozenset({"files", "columns"}),
         "attribute": frozenset(
             {"kinds", "maps", "target", "finished", "target_tokens"}
         ),
@@ -79,18 +95,11 @@ class LanguageModelRun(TextRun[GeneratedText]):
     def build(config: LanguageModelling, tokenizer: Tokenizer) -> LanguageModel:
         return build_language_model(config.model, tokenizer.size, tokenizer.special)
 
-    def convention(self) -> str:
-        return describe_convention(self.model)
-
     def warnings(self, text: str) -> list[str]:
         return text_warnings(self.tokenizer, {"prompt": text} if text.strip() else {})
 
     def record(self, example: str) -> dict[str, Any]:
         return {"prompt": example}
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        return text_kinds(self.model, self.model.self_attention)
 
     def description(self) -> dict[str, Any]:
         return super().description() | {
@@ -113,14 +122,8 @@ class LanguageModelRun(TextRun[GeneratedText]):
     def compute_metrics(
         self, examples: Sequence[str], options: EvaluationOptions
     ) -> dict[str, float]:
-        """Return the perplexity of consecutive texts, optionally with a cache.
-
-        Raises:
-            ValueError: There is a cache for a model with a limited context or a copy
-                mechanism.
-        """
-        cache = None if options.cache is None else ContinuousCache(*options.cache)
-        return measure_texts(self.model, self.tokenizer, examples, cache)
+        """Return the perplexity of consecutive texts."""
+        return measure_texts(self.model, self.tokenizer, examples)
 
     def _predict(
         self, prompts: Sequence[str], options: PredictOptions
@@ -134,7 +137,6 @@ class LanguageModelRun(TextRun[GeneratedText]):
         tokenizer = self.tokenizer
         search = options.search(self.config.search)
         inputs = self._prepare(prompts, options, options.count_hypotheses(search))
-        phrases = [(phrase, tokenizer.encode(phrase)) for phrase in options.phrases]
         predictions = []
         for prompt, forced, hypotheses in zip(
             prompts, inputs[-1].prompts, search(*inputs), strict=True
@@ -148,9 +150,6 @@ class LanguageModelRun(TextRun[GeneratedText]):
                     hypothesis.score,
                     hypothesis.finished,
                     tuple(tokenizer.pieces(ids)),
-                    missing=tuple(
-                        name for name, row in phrases if missing(tokens, row)
-                    ),
                     prompt=prompt,
                     ids=ids,
                 )
@@ -202,9 +201,8 @@ class LanguageModelRun(TextRun[GeneratedText]):
         """Prepare a search: the shortest prompt is read in one pass, others are forced.
 
         Raises:
-            InputError: A prompt does not fit the model, or a phrase is empty.
+            InputError: A prompt does not fit the model.
         """
-        check_phrases(options.phrases)
         ids = [self._ids(prompt) for prompt in prompts]
         read = min(map(len, ids))
         tokens = options.tokens or self.config.tokens
@@ -215,7 +213,6 @@ class LanguageModelRun(TextRun[GeneratedText]):
         constraints = DecodingConstraints(
             n_best,
             tuple((*row, *prefix) for row in forced),
-            (tuple(writable(self.tokenizer, phrase) for phrase in options.phrases),),
             before=tuple(map(tuple, rows)),
             prompts=tuple(map(len, forced)),
         )
@@ -245,19 +242,11 @@ class LanguageModelRun(TextRun[GeneratedText]):
             following = target[-1]
             text = text_behind(example, target, tokenizer)
 
-        def explain() -> Explanation:
-            targets = [*ids[1:], following]
-            return labels.pieces, lambda: select_log_probabilities(
-                self._logits(ids), targets
-            )
-
+        explained = Explained(
+            labels.pieces, [*ids[1:], following], lambda: self._logits(ids)
+        )
         lookups, weights = attribute_tokens(
-            self.model,
-            labels,
-            lambda: self._logits(ids),
-            explain,
-            options,
-            VOCABULARY,
+            self.model, labels, explained, options, before=VOCABULARY
         )
         if target is not None:
             rows = slice(len(ids) - len(target), None)
@@ -272,14 +261,10 @@ class LanguageModelRun(TextRun[GeneratedText]):
 
     def _encode_target(self, options: AttributionOptions) -> list[int] | None:
         """Return the tokens of a forced continuation. Raises InputError for none."""
-        if options.target_tokens is not None:
-            tokens = list(options.target_tokens)
-        elif options.target is not None:
-            end = [self.tokenizer.special.end] * options.finished
-            tokens = [*self.tokenizer.encode(options.target), *end]
-        else:
-            return None
-        if not tokens:
+        tokens = options.encode_target(
+            self.tokenizer.encode, self.tokenizer.special.end
+        )
+        if tokens == []:
             raise InputError(
                 "the target is empty and not finished, so there is nothing to attribute; "
                 "give a text"
@@ -327,3 +312,178 @@ def text_behind(prompt: str, tokens: Sequence[int], tokenizer: Tokenizer) -> str
     if text.startswith(beginning):
         return text.removeprefix(beginning)
     return tokenizer.decode(tokens)
+
+
+@dataclass(frozen=True, repr=False)
+class WindowBatch(Batch):
+    """Windows of a text, and the next token at each position."""
+
+    inputs: Int[Tensor, "batch position"]
+    expected: Int[Tensor, "batch position"]
+    fresh: bool = True
+    """Whether it starts from an empty state, or continues the batch before."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows, `size` tokens long, of a text of tokens, of which a batch has `rows`."""
+
+    tokens: TokenStream | Tensor
+    size: int
+    rows: int
+    seed: int
+    processes: int = 1
+
+    def divide(self, epoch: int) -> tuple[int, int]:
+        """Sample where an epoch's first window starts; return it and the tokens left.
+
+        They are enough for a window in each row of all processes.
+        """
+        count = len(self.tokens) - 1
+        spare = max(0, count - self.rows * self.processes * self.size)
+        first = Random(f"{self.seed}/{epoch}").randrange(min(self.size, spare + 1))
+        return first, count - first
+
+    def cut(self, starts: Sequence[int], length: int, *, fresh: bool) -> WindowBatch:
+        """Return windows of `length` tokens that begin at `starts`."""
+        rows = [self.tokens[start : start + length + 1] for start in starts]
+        windows = torch.stack(rows)
+        return WindowBatch(windows[:, :-1], windows[:, 1:], fresh)
+
+
+class Shuffled(Windows):
+    """Windows in random order, each independent."""
+
+    def batches(self, epoch: int) -> Order:
+        _, count = self.divide(epoch)
+        name = f"{self.seed}/{epoch}"
+        return ShuffledBatches(count // self.size, self.rows, name)
+
+    def batch(self, epoch: int, indices: Sequence[int]) -> WindowBatch:
+        first, _ = self.divide(epoch)
+        starts = [first + index * self.size for index in indices]
+        return self.cut(starts, self.size, fresh=True)
+
+
+class Consecutive(Windows):
+    """The text in as many parts as all `processes` have rows, each read in order.
+
+    A batch continues the one before it of the same process. The last batch of an epoch
+    may be shorter.
+    """
+
+    def batches(self, epoch: int) -> Order:
+        _, count = self.divide(epoch)
+        length = count // (self.rows * self.processes)
+        return ConsecutiveBatches(-(-length // self.size) * self.processes, self.rows)
+
+    def batch(self, epoch: int, indices: Sequence[int]) -> WindowBatch:
+        first, count = self.divide(epoch)
+        parts = self.rows * self.processes
+        length = count // parts
+        done = indices[0] // parts * self.size
+        starts = [first + index % parts * length + done for index in indices]
+        return self.cut(starts, min(self.size, length - done), fresh=not done)
+
+
+class LanguageModelObjective:
+    """Maximum likelihood of each token given those before it."""
+
+    metric = "perplexity"
+    higher_is_better = False
+
+    def __init__(
+        self,
+        windows: Shuffled | Consecutive,
+        valid: Sequence[str],
+        tokenizer: Tokenizer,
+        settings: Training,
+    ):
+        self.batches = windows.batches
+        self.batch = windows.batch
+        self.valid = valid
+        self.tokenizer = tokenizer
+        self.settings = settings
+
+    def loss(
+        self, model: Any, batch: WindowBatch, update: int, carried: Carried | None
+    ) -> Loss:
+        state = model.begin(len(batch.inputs))
+        if carried is not None and not batch.fresh:
+            state = type(state)(**carried)
+        features, state = model.run(batch.inputs, state)
+        smoothing = self.settings.label_smoothing
+        total, _ = model.output.loss(features, batch.expected, smoothing)
+        after = model.detach_state(state)
+        tensors = None if after is None else after.parts()
+        return Loss(total, batch.expected.numel(), tensors)
+
+    def validate(self, model: Any) -> dict[str, float]:
+        return measure_texts(model, self.tokenizer, self.valid)
+
+
+def make_windows(
+    tokens: TokenStream | Tensor,
+    model: LanguageModel,
+    settings: Training,
+    window: int,
+    processes: int,
+) -> Shuffled | Consecutive:
+    """Cut the training text: in order for a model with a carried state, else shuffled.
+
+    Raises:
+        InputError: The text is too short, or the window is not the model's context.
+    """
+    fits = model.context is None or (model.shorter_windows and window < model.context)
+    if not fits and model.context != window:
+        raise InputError(
+            f"window is {window} and the model's context {model.context}; make them equal, "
+            "so that all of its positions are trained and no others are used"
+        )
+    parts = (len(tokens) - 1) // window
+    if not parts:
+        raise InputError(
+            f"training text: shorter than one batch: needed {window + 1} tokens, found "
+            f"{len(tokens)}; add text or lower window"
+        )
+    reason = f"the training text of {len(tokens):,} tokens is shorter than one batch"
+    rows = batch_rows(parts, window, settings.batch_tokens, reason)
+    if model.detach_state(model.begin(1)) is None:
+        return Shuffled(tokens, window, rows, settings.seed)
+    return Consecutive(
+        tokens,
+        window,
+        rows,
+        settings.seed,
+        processes,
+    )
+
+
+def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Setup:
+    """Read the text and build tokenizer, model and objective.
+
+    Raises:
+        InputError: The text, the model or the search is invalid.
+    """
+    splits = config.data.load()
+    settings = config.training
+    assert config.tokenizer is not None
+    tokenizer = load_or_train(folder, config.tokenizer, splits.train)
+    check_beam(config.search.beam, tokenizer.size, "vocabulary")
+    model = LanguageModelRun.build(config, tokenizer)
+    tokens = token_stream(tokenizer, splits.train)
+    windows = make_windows(
+        tokens,
+        model,
+        settings,
+        config.window,
+        processes,
+    )
+    return setup_task(
+        LanguageModelRun(config, model, tokenizer),
+        LanguageModelObjective(windows, splits.valid, tokenizer, settings),
+        splits,
+        digest_splits(splits, "{}\n".format),
+        summarize_text(config.data, splits, tokenizer),
+        details=[f"{len(tokens):,} tokens"],
+    )

@@ -5,7 +5,7 @@ from regard.tasks.run import LazyTask
 TASK = LazyTask(
     __name__,
     "config:MaskedLanguageModelling",
-    "training:setup",
+    "run:setup",
     "run:MaskedLanguageModelRun",
     command="regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
 )

@@ -128,7 +128,7 @@ def pack(sentences: Sequence[Ids], room: int) -> list[Ids]:
 
 
 def pack_halves(sentences: Sequence[Ids], room: int) -> list[Ids]:
-    """As `pack`, but divide a document that fits in one span into halves."""
+    """Pack sentences as `pack`, but halve a document that fits in one span."""
     spans = pack(sentences, room)
     sentences = [sentence for sentence in sentences if sentence]
     if len(spans) > 1 or len(sentences) < 2:

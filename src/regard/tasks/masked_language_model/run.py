@@ -1,27 +1,36 @@
-"""A trained masked language model: `load(folder).predict(texts)`."""
+"""Masked language models: the trained run, the loss and the set-up."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.attribution.aggregation import text_kinds
-from regard.attribution.gradients import select_log_probabilities
-from regard.attribution.kinds import Kind
 from regard.data.batches import pad_rows
+from regard.data.splits import Splits
 from regard.data.tokens import side
 from regard.errors import InputError, quote
 from regard.metrics import perplexity
 from regard.models.bert import Bert
 from regard.models.catalog import MASKED_MODELS
 from regard.models.pretrained import PretrainedMaskedLM
-from regard.nonfinite import check_output
 from regard.shapes import Float
+from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
-from regard.tasks.base import Explanation, TextRun, attribute_tokens, check_mask
+from regard.tasks.base import (
+    Explained,
+    Setup,
+    TextRun,
+    TextsObjective,
+    attribute_tokens,
+    check_mask,
+    digest_splits,
+    load_or_train,
+    setup_task,
+)
 from regard.tasks.masked_language_model.config import (
     Document,
     MaskedBatch,
@@ -31,8 +40,10 @@ from regard.tasks.masked_language_model.config import (
 from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
 from regard.tasks.prediction import ShortRepr, TextPrediction, flat
 from regard.tasks.run import refuse_one
+from regard.tasks.summary import describe_rows, summarize_text
 from regard.text import Tokenizer
-from regard.work import checkpoint, compute_batches
+from regard.training.objectives import Carried, Loss
+from regard.work import check_output, checkpoint, compute_batches
 
 BLANK = "[MASK]"
 """The default blank in a text."""
@@ -103,10 +114,6 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
         check_mask(tokenizer)
         return MASKED_MODELS[config.model.name](tokenizer.size, config.model)
 
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        return text_kinds(self.model, self.model.self_attention)
-
     def compute_metrics(
         self, examples: Sequence[Document], options: EvaluationOptions
     ) -> dict[str, float]:
@@ -116,16 +123,24 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
             InputError: The model was published without predictions.
         """
         self._require_predictions()
-        config = self.config
-        paired = config.model.next_sentence and len(examples) > 1
-        texts = mask_documents(
-            examples,
-            self.tokenizer,
-            config,
-            SEED,
+        paired = self.config.model.next_sentence and len(examples) > 1
+        texts = self.mask(examples, SEED, paired=paired)
+        tokens = self.config.training.batch_tokens
+        return measure_masked(self.model, texts, tokens)
+
+    def mask(
+        self, documents: Sequence[Document], seed: int, *, paired: bool
+    ) -> MaskedTexts:
+        """Return documents as masked texts. Raises InputError for too few."""
+        return MaskedTexts(
+            [list(map(self.tokenizer.encode, document)) for document in documents],
+            self.tokenizer.size,
+            self.config.masking,
+            self.config.model.context,
             paired=paired,
+            seed=seed,
+            special=self.tokenizer.special,
         )
-        return measure_masked(self.model, texts, config.training.batch_tokens)
 
     def _predict(
         self, texts: Sequence[str], options: PredictOptions
@@ -157,28 +172,28 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
                 f"best is {best}; expected 1 to {self.tokenizer.size}, the entries of the "
                 "vocabulary"
             )
-        return [self._fill(text, best, blank) for text in texts]
-
-    def _fill(self, text: str, best: int, blank: str) -> list[list[FilledBlank]]:
-        ids, positions = self._encode_blanks(text, blank)
-        if not positions:
-            raise InputError(f"{quote(text)} has no blank; write {blank} where one is")
-        probabilities = self._probabilities(ids, positions)
-        for position, row in zip(positions, probabilities, strict=True):
-            ids[position] = int(row.argmax())
-        blanks = []
-        for position, row in zip(positions, probabilities, strict=True):
-            checkpoint()
-            ways = []
-            for probability, token in zip(
-                *map(Tensor.tolist, row.topk(best)), strict=True
-            ):
-                filled = [*ids[1:position], token, *ids[position + 1 : -1]]
-                (piece,) = self.tokenizer.pieces([token])
-                decoded = self.tokenizer.decode(filled)
-                ways.append(FilledBlank(decoded, piece, probability))
-            blanks.append(ways)
-        return blanks
+        results = []
+        for text in texts:
+            ids, positions = self._encode_blanks(text, blank)
+            if not positions:
+                raise InputError(
+                    f"{quote(text)} has no blank; write {blank} where one is"
+                )
+            rows = self._probabilities(ids, positions)
+            for position, row in zip(positions, rows, strict=True):
+                ids[position] = int(row.argmax())
+            blanks = []
+            for position, row in zip(positions, rows, strict=True):
+                checkpoint()
+                ways = []
+                for probability, token in zip(*row.topk(best), strict=True):
+                    filled = [*ids[1:position], int(token), *ids[position + 1 : -1]]
+                    (piece,) = self.tokenizer.pieces([int(token)])
+                    decoded = self.tokenizer.decode(filled)
+                    ways.append(FilledBlank(decoded, piece, float(probability)))
+                blanks.append(ways)
+            results.append(blanks)
+        return results
 
     @torch.no_grad()
     def embed(
@@ -238,22 +253,24 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
             filled[positions] = torch.tensor(tokens)
             text = self.tokenizer.decode(filled[1:-1].tolist())
 
-        def explain() -> Explanation:
+        if "gradient" in options.kinds:
             self._require_predictions()
-            if not tokens:
-                raise InputError(
-                    f"{quote(example)} has no blank, and a gradient is of the token that "
-                    f"fills one; write {BLANK} there"
-                )
-            return self.tokenizer.pieces(tokens), lambda: select_log_probabilities(
-                self._logits(ids, positions), tokens
-            )
-
+        explained = Explained(
+            self.tokenizer.pieces(tokens),
+            tokens,
+            lambda: self._logits(ids, positions),
+            f"{quote(example)} has no blank, and a gradient is of the token that fills "
+            f"one; write {BLANK} there",
+        )
         *parts, last = example.split(BLANK)
         texts = [*(part.rstrip() for part in parts), last]
         labels = side(self.tokenizer, ids, texts=texts)
         lookups, weights = attribute_tokens(
-            self.model, labels, lambda: self._read([ids], self.model), explain, options
+            self.model,
+            labels,
+            explained,
+            options,
+            lambda: self._read([ids], self.model),
         )
         return Attribution(
             TextPrediction(text), example, (lookups,), weights, options, has_heads=True
@@ -321,26 +338,6 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
             )
 
 
-def mask_documents(
-    documents: Sequence[Document],
-    tokenizer: Tokenizer,
-    config: MaskedLanguageModelling,
-    seed: int,
-    *,
-    paired: bool,
-) -> MaskedTexts:
-    """Return documents as masked texts. Raises InputError where there are too few."""
-    return MaskedTexts(
-        [list(map(tokenizer.encode, document)) for document in documents],
-        tokenizer.size,
-        config.masking,
-        config.model.context,
-        paired=paired,
-        seed=seed,
-        special=tokenizer.special,
-    )
-
-
 @torch.no_grad()
 def measure_masked(model: Any, texts: MaskedTexts, tokens: int) -> dict[str, float]:
     """Return accuracy, in percent, and perplexity of masked tokens.
@@ -350,26 +347,25 @@ def measure_masked(model: Any, texts: MaskedTexts, tokens: int) -> dict[str, flo
     """
     device = next(model.parameters()).device
 
-    def count(examples: list[int]) -> tuple[float, int, int, int, int]:
+    def count(examples: list[int]) -> list[float]:
         batch = texts.batch(0, examples).to(device)
         states = model(batch.tokens, batch.lengths, batch.segments)
         logits = model.predictions(states.flatten(0, 1)[batch.places])
         total = functional.cross_entropy(logits, batch.expected, reduction="sum")
         hits = logits.argmax(-1) == batch.expected
-        right_pairs = pairs = 0
+        counts = [float(total), int(hits.sum()), len(hits)]
         if (pair := predict_next(model, states, batch)) is not None:
-            right_pairs = int((pair[0].argmax(-1) == pair[1]).sum())
-            pairs = len(pair[1])
-        return float(total), int(hits.sum()), len(hits), right_pairs, pairs
+            counts += [int((pair[0].argmax(-1) == pair[1]).sum()), len(pair[1])]
+        return counts
 
     counts = compute_batches(count, texts.batches(tokens, SEED, 0))
-    total, right, places, right_pairs, pairs = map(sum, zip(*counts, strict=True))
+    total, right, places, *pairs = map(sum, zip(*counts, strict=True))
     metrics = {
         "masked-accuracy": 100 * right / places,
         "perplexity": perplexity(total / places),
     }
     if pairs:
-        metrics["next-sentence"] = 100 * right_pairs / pairs
+        metrics["next-sentence"] = 100 * pairs[0] / pairs[1]
     return metrics
 
 
@@ -380,3 +376,64 @@ def predict_next(
     if model.next_sentence is None or model.pooler is None or batch.follows is None:
         return None
     return model.next_sentence(model.pooler(states)), batch.follows
+
+
+class MaskedObjective(TextsObjective[MaskedBatch]):
+    """The cross-entropy of masked tokens, and of whether the second text follows."""
+
+    metric = "masked-accuracy"
+    higher_is_better = True
+    measure = staticmethod(measure_masked)
+
+    def loss(
+        self,
+        model: Any,
+        batch: MaskedBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
+        states = model(batch.tokens, batch.lengths, batch.segments)
+        count = len(batch.places)
+        features = model.predictions.features(states.flatten(0, 1)[batch.places])
+        total, _ = model.predictions.output.loss(features[None], batch.expected[None])
+        if (pair := predict_next(model, states, batch)) is not None:
+            pairs = functional.cross_entropy(*pair, reduction="sum")
+            total = total + pairs * (count / len(batch.tokens))
+        return Loss(total, count, read=int(batch.lengths.sum()))
+
+
+def setup(
+    config: MaskedLanguageModelling, folder: RunDirectory, processes: int
+) -> Setup:
+    """Read the documents and build tokenizer, model and objective.
+
+    Raises:
+        InputError: The documents, the tokenizer or the model are invalid.
+    """
+    if not config.model.predictions:
+        raise InputError(
+            "model.predictions is false, so this model fills no blanks and cannot be "
+            "trained"
+        )
+    splits = config.data.load()
+    sentences = Splits(*(list(chain(*group)) for group in splits.by_name.values()))
+    assert config.tokenizer is not None
+    tokenizer = load_or_train(folder, config.tokenizer, sentences.train)
+    model = MaskedLanguageModelRun.build(config, tokenizer)
+    run = MaskedLanguageModelRun(config, model, tokenizer)
+    train, valid = (
+        run.mask(documents, config.training.seed, paired=config.model.next_sentence)
+        for documents in (splits.train, splits.valid)
+    )
+    return setup_task(
+        run,
+        MaskedObjective(train, valid, config.training),
+        splits,
+        digest_splits(sentences, "{}\n".format),
+        replace(
+            summarize_text(config.data, sentences, tokenizer),
+            unit="documents",
+            rows=describe_rows(config.data, splits),
+        ),
+        counts=[f"in {len(train):,} texts"],
+    )

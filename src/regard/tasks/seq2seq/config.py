@@ -11,7 +11,7 @@ from regard.metrics import TextMetricName
 from regard.models.catalog import ModelConfig
 from regard.tasks.fine_tuning import WordVectors
 from regard.text import TokenizerSettings
-from regard.training.attention_losses import AttentionLosses
+from regard.training.objectives import AttentionLosses
 from regard.training.settings import Training
 
 PERPLEXITY = "perplexity"
@@ -71,6 +71,12 @@ class Seq2Seq:
     """Losses of the attention weights, each with its weight; 0 leaves one out."""
     output_bias: Literal["zeros", "frequencies"] = "zeros"
     """The initial output bias: zeros, or the logarithm of each token's frequency."""
+
+    @property
+    def command(self) -> str:
+        """The use of a run: one of dialogue replies to what was said before."""
+        is_dialogue = self.data.kind == "dialogue"
+        return "regard chat {}" if is_dialogue else "regard predict {} TEXT"
 
     def __post_init__(self) -> None:
         if not self.metrics:

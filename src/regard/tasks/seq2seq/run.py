@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,17 @@ from regard.attribution.cross_attention import (
 )
 from regard.attribution.kinds import Kind
 from regard.attribution.self_attention import attribute_self_attention
-from regard.data.data_files import DataFiles
 from regard.data.pairs import Pair, Squad, Table, read_pair_files
 from regard.data.records import Records
 from regard.data.texts import Dialogue, context
 from regard.data.tokens import Tokenizers, replace_absent_copies, report_cut
-from regard.decoding.beam import missing
-from regard.decoding.constraints import (
+from regard.decoding.engine import Engine, can_convert
+from regard.decoding.sampling import Hypothesis
+from regard.decoding.search import (
     DecodingConstraints,
     encode_constraints,
     encode_prefix,
 )
-from regard.decoding.engine import Engine, can_convert
-from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.search import Search
 from regard.decoding.streaming import StreamEvent, StreamSource, check_prefixes
 from regard.decoding.texts import (
     best_texts,
@@ -50,7 +47,6 @@ from regard.maps.lookups import Lookups, with_maps
 from regard.maps.reductions import average_maps
 from regard.metrics import METRICS, bleu_tokenization, perplexity
 from regard.models.catalog import build
-from regard.models.ensemble import Ensemble
 from regard.nn.decoders import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
@@ -84,9 +80,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     config: Seq2Seq
     model: EncoderDecoder
     supports = {
-        "predict": frozenset(
-            {"beam", "n_best", *SEARCHING, "prefix", "phrases", "attention"}
-        ),
+        "predict": frozenset({"beam", "n_best", *SEARCHING, "prefix", "attention"}),
         "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
         "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
         "attribute": frozenset(
@@ -99,7 +93,6 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         self.config = config
         self.model = model
         self.tokenizers = tokenizers
-        self.digests = tokenizers.source.digest, tokenizers.target.digest
         self.engine: Engine | None = None
 
     @classmethod
@@ -110,7 +103,8 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         return cls(config, model, tokenizers)
 
     def use_engine(self, folder: RunDirectory, *, int8: bool = False) -> None:
-        if can_convert(self.model, self.tokenizers):
+        is_transformer = self.config.model.name == "transformer"
+        if is_transformer and can_convert(self.model, self.tokenizers):
             self.engine = Engine(
                 self.model, self.tokenizers, folder.path, folder.digest, int8=int8
             )
@@ -121,6 +115,17 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         if self.tokenizers.copying and text.strip():
             return []
         return text_warnings(self.tokenizers.source, {"text": text})
+
+    def pair_warnings(self, pair: Pair) -> list[str]:
+        """Return why what the run finds in a pair may mean nothing.
+
+        A side is empty, or mostly unknown. A run that copies words reads any.
+        """
+        sides = self.tokenizers
+        if sides.copying:
+            return []
+        source = text_warnings(sides.source, {"source": pair.source})
+        return source + text_warnings(sides.target, {"target": pair.target})
 
     def cut(self, text: str) -> str:
         limit = limit_of(self.model.max_source)
@@ -155,44 +160,16 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     def check_size(
         self, example: str, options: AttributionOptions, largest: int
     ) -> None:
-        target = largest
-        if options.target_tokens is not None:
-            target = len(options.target_tokens)
-        elif options.target is not None:
-            target = len(self.tokenizers.target_ids(options.target, example)) + 1
+        tokens = options.encode_target(
+            lambda text: self.tokenizers.target_ids(text, example), 0
+        )
+        target = largest if tokens is None else len(tokens)
         source = len(self.tokenizers.source_ids(example)) + 1
         if source * target > largest * largest:
             raise InputError(
                 f"the text has {source} tokens and its output up to {target}; a page shows "
                 f"{largest} x {largest} cells"
             )
-
-    def ensemble(self, runs: Sequence[Run[Any, Any]]) -> "Seq2SeqRun":
-        """Return a run that predicts by the mean of all probabilities.
-
-        Raises:
-            InputError: A run is of another task or has other tokenizers, or not all can
-                read words that only a source has.
-        """
-        if self.engine is not None and self.engine.int8:
-            raise InputError("an ensemble has no 8-bit form. Remove --int8.")
-
-        for number, run in enumerate(runs, 1):
-            name = f"run {number} to add"
-            if not isinstance(run, Seq2SeqRun):
-                raise InputError(
-                    f"{name} is of the task {run.config.task}; expected {self.config.task}"
-                )
-            if run.digests != self.digests:
-                raise InputError(
-                    f"{name} has other tokenizers; train it with the same data and settings"
-                )
-        models = [run.model for run in (self, *runs)]
-        try:
-            model = Ensemble(models).eval()
-        except ValueError as error:
-            raise InputError(f"the runs make no ensemble: {error}") from None
-        return Seq2SeqRun(self.config, model, self.tokenizers)
 
     def conversation(self, options: PredictOptions) -> "DialogueSession":
         """Begin a conversation. Raises InputError for a run without dialogue."""
@@ -208,7 +185,6 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             texts,
             options.count_hypotheses(search),
             options.prefix,
-            options.phrases,
         )
         ids = self.encode_sources(texts)
         (results,) = search_ids(
@@ -219,7 +195,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             self.engine,
         )
         attention = options.attention is not False
-        outputs = self.write_texts(texts, results, options.phrases, attention=attention)
+        outputs = self.write_texts(texts, results, attention=attention)
         return [rank_distinct(group, options.n_best) for group in outputs]
 
     def _stream(
@@ -258,7 +234,6 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         self,
         texts: Sequence[str],
         results: Sequence[Sequence[Hypothesis]],
-        phrases: Sequence[str] = (),
         *,
         attention: bool = True,
     ) -> list[list[GeneratedText]]:
@@ -267,41 +242,47 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         Args:
             texts: The sources.
             results: Hypotheses for each source.
-            phrases: Phrases that each output should contain.
             attention: Whether outputs have their attention to the source.
         """
-        sides = self.tokenizers
-        sources, _ = source_ids(self.model.max_source, sides, texts, truncate=True)
-        outputs = [
-            (text, hypothesis, (source, self._end(hypothesis)))
-            for text, source, group in zip(texts, sources, results, strict=True)
+        model = self.model
+        sources, _ = source_ids(model.max_source, self.tokenizers, texts, truncate=True)
+        pairs = [
+            (source, self._end(hypothesis))
+            for source, group in zip(sources, results, strict=True)
             for hypothesis in group
         ]
-        maps: Sequence[Any] = [None] * len(outputs)
-        if attention and self.model.decoder.source_attention is not None:
-            maps = attribute_by_weights(self.model, [pair for _, _, pair in outputs])
-        written = []
-        for (text, hypothesis, pair), weights in zip(outputs, maps, strict=True):
-            alignment = None
-            if weights is not None:
-                labels = sides.sides(*pair, text)
-                alignment = Alignment(weights, *(side.pieces for side in labels))
-            tokens = hypothesis.tokens
-            output = GeneratedText(
-                sides.text(tokens, text),
-                hypothesis.score,
-                hypothesis.finished,
-                tuple(sides.target_pieces(pair[1], text)),
-                alignment,
-                missing=tuple(
-                    phrase
-                    for phrase in phrases
-                    if missing(tokens, sides.target_ids(phrase, text))
-                ),
-            )
-            written.append(output)
-        remaining = iter(written)
-        return [list(islice(remaining, len(group))) for group in results]
+        maps: Iterator[Any] = repeat(None)
+        if attention and model.decoder.source_attention is not None:
+            maps = iter(attribute_by_weights(model, pairs))
+        return [
+            [
+                self._write_text(text, source, hypothesis, next(maps))
+                for hypothesis in group
+            ]
+            for text, source, group in zip(texts, sources, results, strict=True)
+        ]
+
+    def _write_text(
+        self,
+        text: str,
+        source: list[int],
+        hypothesis: Hypothesis,
+        weights: np.ndarray | None,
+    ) -> GeneratedText:
+        """Return the output of a hypothesis for a text, with its attention if any."""
+        sides = self.tokenizers
+        target = self._end(hypothesis)
+        alignment = None
+        if weights is not None:
+            labels = sides.sides(source, target, text)
+            alignment = Alignment(weights, *(side.pieces for side in labels))
+        return GeneratedText(
+            sides.text(hypothesis.tokens, text),
+            hypothesis.score,
+            hypothesis.finished,
+            tuple(sides.target_pieces(target, text)),
+            alignment,
+        )
 
     def _end(self, hypothesis: Hypothesis) -> list[int]:
         """Return the tokens of an output, END included if it is finished."""
@@ -364,20 +345,22 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     ) -> tuple[GeneratedText | TextPrediction, list[int]]:
         """Return the forced or predicted output and its tokens."""
         sides = self.tokenizers
-        limit = self.model.max_target
-        if options.target_tokens is not None:
-            tokens = list(options.target_tokens)
-            return TextPrediction(sides.text(tokens, text)), tokens
-        if options.target is not None:
-            tokens = sides.target_ids(options.target, text)
+
+        def encode(target: str) -> list[int]:
+            tokens = sides.target_ids(target, text)
+            limit = self.model.max_target
             check_lengths(limit, [tokens], ["the target"], side="target")
-            tokens = replace_absent_copies(tokens, source, sides.target)
-            tokens = [*tokens, *[sides.target.special.end] * options.finished]
-            return TextPrediction(options.target), tokens
+            return replace_absent_copies(tokens, source, sides.target)
+
+        tokens = options.encode_target(encode, sides.target.special.end)
+        if tokens is not None:
+            written = options.target
+            if written is None:
+                written = sides.text(tokens, text)
+            return TextPrediction(written), tokens
         search = self.config.search.with_beam(options.beam)
         ((best, *_),) = search_ids([self.model], [source], search)[0]
-        ((prediction,),) = self.write_texts([text], [[best]], attention=False)
-        return prediction, self._end(best)
+        return self._write_text(text, source, best, None), self._end(best)
 
     def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return the log-probability of each token of each target, the end last.
@@ -425,13 +408,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             for pair, weights in zip(pairs, self.word_maps(pairs), strict=True)
         ]
 
-    def _load_test_set(self, data: Any) -> Sequence[Pair]:
-        return data.tests() if isinstance(data, DataFiles) else data.load().test
-
-    def compute_metrics(
-        self, examples: Sequence[Pair], options: EvaluationOptions
-    ) -> dict[str, float]:
-        """Return the run's metrics on pairs, and on each of their groups."""
+    def log_examples(self, examples: Sequence[Pair]) -> None:
         if self.config.truncate:  # count those that are cut
             self.encode_sources([pair.source for pair in examples])
         if "bleu" in self.config.metrics:
@@ -439,53 +416,49 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             if name != "13a":
                 message = "BLEU is of the tokenization %s (as in sacrebleu --tokenize)"
                 log.info(message, name)
-        return self.measure(examples, self.config.search.with_beam(options.beam))
 
-    def measure(self, pairs: Sequence[Pair], search: Search) -> dict[str, float]:
+    def compute_metrics(
+        self, examples: Sequence[Pair], options: EvaluationOptions
+    ) -> dict[str, float]:
         """Return the metrics on all pairs, and on each group as `metric/group`."""
+        sides = self.tokenizers
         metrics = self.config.metrics
         truncate = self.config.truncate
         outputs: list[str] = []
         likelihoods: list[list[float]] = []
         if set(metrics) - {PERPLEXITY}:
-            texts = [pair.source for pair in pairs]
+            texts = [pair.source for pair in examples]
             results = search_texts(
                 self.model,
-                self.tokenizers,
+                sides,
                 texts,
-                search,
-                places=[pair.place for pair in pairs],
+                self.config.search.with_beam(options.beam),
+                places=[pair.place for pair in examples],
                 truncate=truncate,
                 engine=self.engine,
             )
-            outputs = best_texts(self.tokenizers, texts, results)
+            outputs = best_texts(sides, texts, results)
         if PERPLEXITY in metrics:
-            encoded = encode_pairs(
-                self.model, self.tokenizers, pairs, truncate=truncate
-            )
+            encoded = encode_pairs(self.model, sides, examples, truncate=truncate)
             likelihoods = log_probabilities(self.model, encoded)
 
-        def score(rows: Sequence[int]) -> dict[str, float]:
-            scores = {}
+        def score(rows: Sequence[int], suffix: str = "") -> None:
             for name in metrics:
                 if name == PERPLEXITY:
-                    total = sum(sum(likelihoods[row]) for row in rows)
-                    count = sum(len(likelihoods[row]) for row in rows)
-                    scores[name] = perplexity(-total / max(1, count))
+                    values = [value for row in rows for value in likelihoods[row]]
+                    result = perplexity(-sum(values) / max(1, len(values)))
                 else:
-                    references = [pairs[row].references for row in rows]
-                    scores[name] = METRICS[name](
-                        [outputs[row] for row in rows], references
-                    )
-            return scores
+                    references = [examples[row].references for row in rows]
+                    result = METRICS[name]([outputs[row] for row in rows], references)
+                scores[name + suffix] = result
 
-        result = score(range(len(pairs)))
-        groups = sorted({pair.group for pair in pairs})
+        scores: dict[str, float] = {}
+        score(range(len(examples)))
+        groups = sorted({pair.group for pair in examples})
         for group in groups if len(groups) > 1 else ():
-            rows = [row for row, pair in enumerate(pairs) if pair.group == group]
-            for name, value in score(rows).items():
-                result[f"{name}/{group or 'plain'}"] = value
-        return result
+            rows = [row for row, pair in enumerate(examples) if pair.group == group]
+            score(rows, f"/{group or 'plain'}")
+        return scores
 
 
 class DialogueSession:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,8 @@ from regard.data.batches import (
     PairBatch,
     collate,
 )
-from regard.data.cache import cache_table
+from regard.data.cache import Ragged, Shard, ShardTable, cache_table
 from regard.data.pairs import Pair, are_sides_swapped
-from regard.data.shards import Ragged, Shard, ShardTable
 from regard.data.splits import Splits
 from regard.data.tokens import Tokenizers, replace_absent_copies
 from regard.decoding.texts import check_lengths
@@ -41,9 +39,8 @@ from regard.tasks.fine_tuning import initialize_word_vectors
 from regard.tasks.seq2seq.config import PERPLEXITY, Seq2Seq
 from regard.tasks.seq2seq.run import Seq2SeqRun, load_tokenizers
 from regard.tasks.summary import summarize_texts
-from regard.text import Tokenizer
-from regard.training.attention_losses import AttentionLoss
-from regard.training.objectives import Carried, Loss
+from regard.text import Tokenizer, TokenizerSettings
+from regard.training.objectives import AttentionLoss, Carried, Loss
 
 Limits = tuple[int | None, int | None]
 """The most tokens of a source and of a target that the model takes, END included."""
@@ -82,24 +79,11 @@ def encode_pairs(
     return table
 
 
-def pair_ids(table: ShardTable, index: int) -> tuple[list[int], list[int]]:
-    """Return the ids of a pair."""
-    shard, row = table.at(index)
-    source, target = shard.columns["source"][row], shard.columns["target"][row]
-    return source.tolist(), target.tolist()
-
-
 def warn_cut(name: str, cut: int, count: int, limit: int | None) -> None:
     """Log how many of how many texts were cut, if any were."""
     if cut:
         message = "%d of %d %s were cut to the model's maximum of %d"
-        log.warning(
-            message,
-            cut,
-            count,
-            name,
-            limit,
-        )
+        log.warning(message, cut, count, name, limit)
 
 
 def link_pieces(
@@ -112,13 +96,11 @@ def link_pieces(
     """
     links = torch.zeros(len(pairs), targets, sources)
     for matrix, pair in zip(links, pairs, strict=True):
-        source_words, target_words = tokenizers.words(pair)
-        pair_links = pair.links or ()
-        for row, target in enumerate(target_words):
-            for column, source in enumerate(source_words):
-                matrix[row, column] = (source, target) in pair_links
-    sums = links.sum(-1, keepdim=True)
-    return links / sums.clamp(min=1.0)
+        columns, rows = tokenizers.words(pair)
+        for row, target in enumerate(rows):
+            for column, source in enumerate(columns):
+                matrix[row, column] = (source, target) in (pair.links or ())
+    return links / links.sum(-1, keepdim=True).clamp(min=1.0)
 
 
 class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
@@ -144,8 +126,8 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
         self.higher_is_better = self.metric != PERPLEXITY
         self.limits = (model.max_source, model.max_target)
         self.attention_loss = AttentionLoss(config.attention_losses, model.decoder)
-        sides = tokenizers.source, tokenizers.target
-        self.has_dropout = any(side.settings.dropout > 0 for side in sides)
+        settings = tokenizers.source.settings, tokenizers.target.settings
+        self.has_dropout = any(side.dropout > 0 for side in settings)
         self.is_guided = bool(config.attention_losses.guided)
         has_links = any(pair.links is not None for pair in splits.train)
         if self.is_guided and (self.has_dropout or not has_links):
@@ -156,21 +138,23 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
         truncate = config.truncate
         for name, pairs in (("validation", splits.valid), ("test", splits.test)):
             ids, _ = tokenizers.all_ids(pairs)
-            places = [p.place for p in pairs]
-            _, cut = check_lengths(model.max_source, ids, places, truncate=truncate)
-            warn_cut(f"{name} sources", cut, len(pairs), model.max_source)
+            places = [pair.place for pair in pairs]
+            limit = model.max_source
+            _, cut = check_lengths(limit, ids, places, truncate=truncate)
+            warn_cut(f"{name} sources", cut, len(pairs), limit)
         self.ids = encode_pairs(
             splits.train, tokenizers, self.limits, truncate=truncate
         )
         lengths = self.ids.lengths("source", "target")
         lengths += 1  # in place: ten million pairs would need another 80 megabytes
-        train, valid = splits.train, splits.valid
+        run = Seq2SeqRun(config, model, tokenizers)
         super().__init__(
-            train,
-            valid,
+            splits.train,
+            splits.valid,
             config.training,
             lengths,
             "pairs",
+            run=run.with_model,
         )
 
     def frequencies(self) -> Float[Tensor, "token"]:
@@ -204,18 +188,8 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
     ) -> Loss:
         assert isinstance(model, EncoderDecoder)
         sources = batch.source, batch.source_lengths
-        total = self.attention_loss.of(
-            model,
-            sources,
-            batch,
-            self.settings,
-            update,
-        )
+        total = self.attention_loss.of(model, sources, batch, self.settings, update)
         return Loss(total, batch.target_tokens)
-
-    def validate(self, model: Any) -> dict[str, float]:
-        run = Seq2SeqRun(self.config, model, self.tokenizers)
-        return run.measure(self.valid, self.config.search.with_beam(1))
 
     def _encode(self, epoch: int, index: int) -> tuple[list[int], list[int]]:
         if self.has_dropout:
@@ -227,7 +201,9 @@ class Seq2SeqObjective(TokenBatchObjective[Pair, PairBatch]):
             lengths = zip(self.limits, (source, target), strict=True)
             if all(limit is None or len(ids) < limit for limit, ids in lengths):
                 return source, target
-        return pair_ids(self.ids, index)
+        shard, row = self.ids.at(index)
+        source, target = (shard.columns[side][row] for side in ("source", "target"))
+        return source.tolist(), target.tolist()
 
 
 def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
@@ -240,8 +216,8 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
     vectors = config.vectors
     texts: list[str] = []
     if vectors is not None:
-        read = both_sides_of if config.tokenizers.target is None else sources_of
-        texts = vectors.add_texts(read(splits.train), folder)
+        sides = ["source"] if config.tokenizers.target else ["source", "target"]
+        texts = vectors.add_texts(read_sides(splits.train, *sides), folder)
     if folder.has(SOURCE) and folder.has(TARGET):
         tokenizers = load_tokenizers(folder, config)
     else:
@@ -249,13 +225,7 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
     result = setup_pairs(config, config.data, splits, tokenizers)
     if vectors is not None:
         encoder = result.model.get_submodule("encoder")
-        initialize_word_vectors(
-            encoder,
-            vectors,
-            tokenizers.source,
-            texts,
-            folder,
-        )
+        initialize_word_vectors(encoder, vectors, tokenizers.source, texts, folder)
     return result
 
 
@@ -321,32 +291,28 @@ def train_tokenizers(
         pairs: The training pairs.
         texts: What the source's tokenizer is trained on instead, if any.
     """
-    settings = config.tokenizers
+    source, target = config.tokenizers.source, config.tokenizers.target
+
+    def train(settings: TokenizerSettings, *sides: str) -> Tokenizer:
+        name = " ".join(sides)
+        return train_on_examples(
+            pairs, settings, name, lambda pairs: read_sides(pairs, *sides)
+        )
+
     if texts:
-        source = Tokenizer.train(settings.source, texts)
-    elif settings.target is None:
-        source = train_on_examples(pairs, settings.source, "both", both_sides_of)
+        first = Tokenizer.train(source, texts)
+    elif target is None:
+        first = train(source, "source", "target")
     else:
-        source = train_on_examples(pairs, settings.source, "source", sources_of)
-    if settings.target is None:
-        return Tokenizers(source, source, config.model.copying)
-    target = train_on_examples(pairs, settings.target, "target", targets_of)
-    return Tokenizers(source, target)
+        first = train(source, "source")
+    if target is None:
+        return Tokenizers(first, first, config.model.copying)
+    return Tokenizers(first, train(target, "target"))
 
 
-def sources_of(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Return the sources of pairs, one in memory at a time."""
-    return (pair.source for pair in pairs)
-
-
-def both_sides_of(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Return the sources of pairs, then their targets."""
-    return chain(sources_of(pairs), targets_of(pairs))
-
-
-def targets_of(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Return the targets of pairs, one in memory at a time."""
-    return (pair.target for pair in pairs)
+def read_sides(pairs: Sequence[Pair], *sides: str) -> Iterator[str]:
+    """Return the texts of some sides of pairs, one in memory at a time."""
+    return (getattr(pair, side) for side in sides for pair in pairs)
 
 
 def digest_pairs(splits: Splits[Pair]) -> str:

@@ -1,12 +1,10 @@
 """Recordings with transcripts, from tables and folders, and their batches."""
 
-import logging
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -22,19 +20,13 @@ from regard.audio import (
     resample,
 )
 from regard.config.file_kinds import Kind
-from regard.data.data_files import DataFiles
-from regard.data.files import check_classes, folders_in
+from regard.data.data_files import TableFiles
 from regard.data.media_files import MediaFiles
-from regard.data.rows import Row, iterate_converted
-from regard.data.tables import Tabular
+from regard.data.rows import Row
+from regard.data.tables import Columns
 from regard.errors import InputError
 from regard.shapes import Float, Int
 
-NO_TRANSCRIPT = "_"
-"""The first character of folders of noise, such as `_background_noise_`."""
-SPEAKER = re.compile(r"([0-9a-f]+)_nohash_\d+")
-"""The name of a recording by its speaker and how often the speaker says the word."""
-log = logging.getLogger("regard")
 Audio = Path | str | Sound | Callable[[], Sound]
 """The path of a file, a sound, or a function that computes one."""
 
@@ -80,14 +72,8 @@ def normalize(text: str, lower: bool) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeechTables(DataFiles[Utterance], Tabular):
-    """Tables of audio files and transcripts, or folders.
-
-    A folder has one such table, or a .txt file of the same name for each sound, or
-    folders of sounds with the transcript as their name. Without `valid`, sounds of the
-    training set are held out, all of a speaker in one set where file names have the form
-    `SPEAKER_nohash_NUMBER` (Speech Commands).
-    """
+class SpeechTables(TableFiles[Utterance]):
+    """Tables of audio files and transcripts, or folders with one such table."""
 
     kind: Literal["speech"] = "speech"
     train: str | None = None
@@ -119,52 +105,12 @@ class SpeechTables(DataFiles[Utterance], Tabular):
         """The columns of sound and transcript."""
         return {"audio": self.audio, "transcript": self.transcript}
 
-    def group(self, example: Utterance) -> str:
-        """Return the speaker, whose sounds stay in one set, or else the file."""
-        match = SPEAKER.fullmatch(Path(str(example.audio)).stem)
-        return match[1] if match else str(example.audio)
+    def read_table(self, path: Any, split: Columns) -> Iterator[Utterance]:
+        """Yield the sounds of a table. Raises InputError as `load` does."""
+        return super().read_table(self.files.table_of(path), split)
 
-    def examples(self, path: str) -> Iterator[Utterance]:
-        """Yield the sounds of a table or folder. Raises InputError as `load` does."""
-        folder = Path(path)
-        table = self.files.table_in(folder) if folder.is_dir() else path
-        if table is not None:
-            rows = self.stream_rows(table, self.columns)
-            yield from iterate_converted(
-                rows, self._parse, path, skip_bad=self.skip_bad
-            )
-            return
-        sounds = [
-            file
-            for file in self.files.list_within(folder)
-            if not file.relative_to(folder).parts[0].startswith(NO_TRANSCRIPT)
-        ]
-        if self._are_named_by_folder(folder, sounds):
-            log.info(
-                "%s: the transcript of a recording is the name of its folder", path
-            )
-            for file in sounds:
-                yield Utterance(file, file.parent.name, str(file))
-            return
-        for file, lines in self.files.texts(folder, sounds):
-            yield Utterance(file, " ".join(lines), str(file.with_suffix(".txt")))
-
-    def _are_named_by_folder(self, folder: Path, sounds: Sequence[Path]) -> bool:
-        """Return whether recordings lie in folders that are named by their transcripts.
-
-        They do not where one has a .txt file of its name, or lies in the folder itself or
-        deeper than in a folder of it.
-
-        Raises:
-            InputError: Folders are named after sets.
-        """
-        if not sounds or any(file.with_suffix(".txt").is_file() for file in sounds):
-            return False
-        check_classes(str(folder), [child.name for child in folders_in(folder)])
-        parents = {file.parent for file in sounds}
-        return len(parents) > 1 and all(parent.parent == folder for parent in parents)
-
-    def _parse(self, row: Row) -> Utterance:
+    def parse(self, row: Row) -> Utterance:
+        """Return the sound of a row. Raises InputError for one that is not there."""
         name, transcript = row.fields
         if not transcript:
             raise InputError(

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from regard.audio import Sound
 from regard.data.arrays import arrays
@@ -51,7 +50,10 @@ SOUNDS = {
 }
 """The phones of each digit."""
 DIGITS = list(SOUNDS)
-Seconds = Annotated[float, Field(ge=0, le=10)]
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.03, 0.35
+"""In seconds."""
+QUIETEST = 12.0
+"""The decibels by which a sound is at most quieter than the loudest."""
 
 
 @dataclass(frozen=True)
@@ -235,24 +237,23 @@ def read_recordings(path: str) -> list[Recording]:
         InputError: It is another file, or its arrays do not fit together.
     """
     audio, start, digit, number, speaker, names = arrays(path, NAMES)
-    counts = {len(start) - 1, len(digit), len(number), len(speaker)}
-    if (
-        len(counts) > 1
-        or audio.dtype != np.int16
-        or digit.max(initial=0) > 9
-        or speaker.max(initial=0) >= len(names)
-        or not (np.diff(start, append=len(audio) + 1) > 0).all()
-    ):
+    try:
+        rows = zip(
+            itertools.pairwise(start), digit, number, names[speaker], strict=True
+        )
+        spans = np.diff(start, append=len(audio) + 1)
+        if audio.dtype != np.int16 or digit.max(initial=0) > 9 or spans.min() <= 0:
+            raise ValueError(path)
+        recordings = []
+        for (first, last), spoken, count, name in rows:
+            samples = audio[first:last].astype(np.float32)
+            samples *= np.float32(0.9) / max(1.0, float(abs(samples).max()))
+            recordings.append(Recording(str(name), int(spoken), int(count), samples))
+    except (IndexError, ValueError):
         raise InputError(
             f"{path}: its arrays do not fit together; expected int16 audio, and for each "
             "recording its start in order, a digit 0 to 9, its number and its speaker"
-        )
-    recordings = []
-    for row, (first, last) in enumerate(itertools.pairwise(start)):
-        samples = audio[first:last].astype(np.float32)
-        samples *= np.float32(0.9) / max(1.0, float(abs(samples).max()))
-        name = str(names[speaker[row]])
-        recordings.append(Recording(name, int(digit[row]), int(number[row]), samples))
+        ) from None
     return recordings
 
 
@@ -297,22 +298,8 @@ class SpokenDigits(SyntheticOfLengths):
     """The largest number of digits in a sound."""
     recordings: str | None = None
     """An .npz file of recorded digits; without one the digits are synthesized."""
-    shortest: Seconds = 0.03
-    """The seconds of the shortest pause."""
-    longest: Seconds = 0.35
-    """The seconds of the longest pause."""
-    quieter: Annotated[float, Field(ge=0, le=60)] = 12.0
-    """The decibels by which a sound is at most quieter than the loudest."""
     held_out_speaker: str | None = None
     """The only speaker of the test set, left out of the other sets."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.shortest > self.longest:
-            raise InputError(
-                f"spoken-digits: shortest is {self.shortest} and longest {self.longest}; "
-                "expected shortest <= longest"
-            )
 
     def load(self) -> Splits[Utterance]:
         """Join the strings of all three sets, each by a generator of its own.
@@ -331,13 +318,14 @@ class SpokenDigits(SyntheticOfLengths):
 
     def _make(self, name: str, pool: Sequence[Recording]) -> list[Utterance]:
         held_out = self.held_out_speaker
-        recordings: dict[tuple[str, int], list[Recording]] = {}
-        for recording in pool:
-            is_held_out = recording.speaker == held_out
-            fits = held_out is None or is_held_out == (name == "test")
-            if fits and set_of(recording.number) == name:
-                key = recording.speaker, recording.digit
-                recordings.setdefault(key, []).append(recording)
+        recordings = [
+            recording
+            for recording in pool
+            if set_of(recording.number) == name
+            and (
+                held_out is None or (recording.speaker == held_out) == (name == "test")
+            )
+        ]
         count = getattr(self, name)
         if not recordings and count:
             names = sorted({recording.speaker for recording in pool})
@@ -346,21 +334,22 @@ class SpokenDigits(SyntheticOfLengths):
                 f"test set, and the speakers are {', '.join(names)}"
             )
         random = Random(f"spoken-digits/{self.seed}/{name}")
-        speakers = sorted({speaker for speaker, _ in recordings})
+        speakers = sorted({recording.speaker for recording in recordings})
         utterances = []
         for number in range(1, count + 1):
             speaker = random.choice(speakers)
-            digits = sorted(digit for owner, digit in recordings if owner == speaker)
+            spoken = [r for r in recordings if r.speaker == speaker]
+            digits = sorted({recording.digit for recording in spoken})
             length = random.randint(self.least, self.most)
             parts = []
             for _ in range(length):
                 digit = random.choice(digits)
-                parts.append(random.choice(recordings[speaker, digit]))
+                parts.append(random.choice([r for r in spoken if r.digit == digit]))
             pauses = [
-                round(random.uniform(self.shortest, self.longest) * RATE)
+                round(random.uniform(SHORTEST_PAUSE, LONGEST_PAUSE) * RATE)
                 for _ in range(length + 1)
             ]
-            gain = 10 ** (-random.uniform(0, self.quieter) / 20)
+            gain = 10 ** (-random.uniform(0, QUIETEST) / 20)
             seed = random.getrandbits(32)
             joined = DigitString(tuple(parts), tuple(pauses), gain, seed)
             transcript = " ".join(DIGITS[part.digit] for part in parts)

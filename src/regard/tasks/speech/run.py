@@ -1,14 +1,13 @@
 """A trained speech recognizer: `load(folder).predict(files)`."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.audio import Sound, read_audio
+from regard.audio import read_audio
 from regard.decoding.streaming import StreamSource
 from regard.errors import InputError
 from regard.maps.lookups import Patches
@@ -56,9 +55,6 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
     def build(config: Speech, tokenizer: Tokenizer) -> Chorowski:
         return Chorowski(tokenizer.size, config.audio.mels, config.model)
 
-    def parse(self, line: str, place: str = "text 1") -> Audio:
-        return line
-
     def example(self, values: Mapping[str, Any]) -> Audio:
         return read_audio(values["audio"], self.config.audio.longest)
 
@@ -69,11 +65,6 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
         return ["the sound is silent, so the prediction means nothing"]
 
     def prepare(self, example: Audio, name: str) -> Utterance:
-        if not isinstance(example, Sound | Path | str):
-            raise InputError(
-                f"{name}: is a {type(example).__name__}; expected the path of a file, or a "
-                "Sound"
-            )
         return Utterance(example, "", name)
 
     def check(self, source: Utterance) -> Utterance:
@@ -85,8 +76,7 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
         frames, lengths = pad_features(features)
         frames = frames.to(self.device)
         lengths = lengths.to(self.device)
-        memory = self.model.encoder(frames, lengths)
-        return memory, lengths * 0.5**self.config.halvings
+        return self.model.encoder(frames, lengths), lengths * 0.5**self.config.halvings
 
     def label_source(self, source: Utterance) -> StreamSource:
         """Paint the spectrogram, low bands at the bottom, cut into one column a key.

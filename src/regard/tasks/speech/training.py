@@ -21,8 +21,7 @@ from regard.tasks.generating import GeneratingBatch, GeneratingObjective
 from regard.tasks.speech.config import Speech
 from regard.tasks.speech.data import Utterance, normalize, pad_features
 from regard.tasks.speech.run import SpeechRun
-from regard.tasks.summary import DataSummary, Lengths, summarize_texts
-from regard.text import Tokenizer
+from regard.tasks.summary import Lengths, summarize_texts
 from regard.text.kinds import IGNORED
 from regard.training.objectives import Carried, Loss
 
@@ -43,12 +42,11 @@ class SpeechObjective(GeneratingObjective[Utterance]):
         frames: Sequence[int],
     ):
         self.ids = [run.tokenizer.encode(sound.transcript) for sound in train]
-        lengths = [(n, len(ids) + 1) for n, ids in zip(frames, self.ids, strict=True)]
         super().__init__(
             run,
             train,
             valid,
-            lengths,
+            [(n, len(ids) + 1) for n, ids in zip(frames, self.ids, strict=True)],
             "sounds",
         )
 
@@ -72,9 +70,8 @@ class SpeechObjective(GeneratingObjective[Utterance]):
     ) -> Loss:
         assert isinstance(model, Chorowski)
         memory = model.encoder(batch.source, batch.lengths)
-        reader = EncoderDecoder(nn.Identity(), model.decoder)
         total = self.attention_loss.of(
-            reader,
+            EncoderDecoder(nn.Identity(), model.decoder),
             (memory,),
             batch,
             self.settings,
@@ -82,14 +79,13 @@ class SpeechObjective(GeneratingObjective[Utterance]):
         )
         if model.connectionist is not None:
             share = self.config.model.ctc
-            ctc = model.connectionist(
+            total = (1 - share) * total + share * model.connectionist(
                 memory.value,
                 batch.source_lengths,
                 batch.target_out[:, :-1],
                 (batch.target_out != IGNORED).sum(1) - 1,
                 blank=self.run.tokenizer.special.start,
             )
-            total = (1 - share) * total + share * ctc
         return Loss(total, batch.target_tokens)
 
 
@@ -109,15 +105,28 @@ def setup(config: Speech, folder: RunDirectory, processes: int) -> Setup:
         *([sound for sound, _ in sounds] for sounds in measured.by_name.values())
     )
     frames = [count for _, count in measured.train]
-    transcripts = [sound.transcript for sound in splits.train]
-    run = SpeechRun.create(config, folder, transcripts)
+    run = SpeechRun.create(config, folder, [sound.transcript for sound in splits.train])
+    first = splits.train[0].sound(config.audio)
+    request = {}
+    if first.seconds <= LONGEST_REQUEST:
+        request["audio"] = b64encode(encode_audio(first)).decode()
+    seconds = [round(count * config.audio.seconds, 2) for count in frames]
+    summary = summarize_texts(
+        config.data,
+        splits,
+        {"transcript": (run.tokenizer, lambda utterance: utterance.transcript)},
+        unit="sounds",
+        lengths={"recording, in seconds": Lengths.of(seconds)},
+        example={"recording": splits.train[0].place},
+        request=request,
+    )
     hours = sum(frames) * config.audio.seconds / 3600
     return setup_task(
         run.model,
         SpeechObjective(run, splits.train, splits.valid, frames),
         splits,
         digest_splits(splits, identify),
-        summarize(config, splits, frames, run.tokenizer),
+        summary,
         counts=[f"{hours:.2f} hours"],
         details=[f"a vocabulary of {run.tokenizer.size:,}"],
         tokenizers={TOKENIZER: run.tokenizer},
@@ -131,27 +140,3 @@ def identify(utterance: Utterance) -> str:
     else:
         content = utterance.read(inf).samples.tobytes()
     return f"{hashlib.sha256(content).hexdigest()}\0{utterance.transcript}\n"
-
-
-def summarize(
-    config: Speech,
-    splits: Splits[Utterance],
-    frames: Sequence[int],
-    tokenizer: Tokenizer,
-) -> DataSummary:
-    """Summarize the sounds and their transcripts."""
-    first = splits.train[0]
-    sound = first.sound(config.audio)
-    request = {}
-    if sound.seconds <= LONGEST_REQUEST:
-        request["audio"] = b64encode(encode_audio(sound)).decode()
-    seconds = [round(count * config.audio.seconds, 2) for count in frames]
-    return summarize_texts(
-        config.data,
-        splits,
-        {"transcript": (tokenizer, lambda utterance: utterance.transcript)},
-        unit="sounds",
-        lengths={"recording, in seconds": Lengths.of(seconds)},
-        example={"recording": first.place},
-        request=request,
-    )

@@ -1,7 +1,7 @@
 """Tagged texts: files with a word and its tag a line, or with the spans of texts in JSON."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from random import Random
@@ -45,6 +45,8 @@ WORD = regex.compile(
 )
 """The words of a text, the same for reading, evaluating and predicting."""
 COMMENT = re.compile(r"-DOCSTART-|# (newdoc|newpar|\S+ = )")
+SCHEME_LETTER = re.compile(r"[-_][BIEMSLUW]$|^[BIEMSLUW]([-_]|$)")
+"""The letter of a scheme of tags that regard does not read: behind the kind, with an underscore, or alone."""
 NO_WORD = re.compile(r"\d+[-.]\d+")
 """A range of words, `4-5`, or an empty node, `2.1`, in the first column of CoNLL-U."""
 OBJECTS = frozenset({"jsonl", "json", "parquet", "memory"})
@@ -57,7 +59,7 @@ class Tagged:
     text: str
     words: tuple[Place, ...]
     tags: tuple[str, ...]
-    origin: str = ""
+    place: str = ""
 
 
 class Located(NamedTuple):
@@ -77,13 +79,15 @@ class TaggedFiles(DataFiles[Tagged]):
     Or the text is a list of words, and `spans` the list of their tags.
 
     In other files a line is a word with its columns, spaces or a tab between, and a blank
-    line ends a sentence. Tags are in BIO, IOB1, BIOES or BILOU, or plain, each a word of
-    its own. Ranges of words and empty nodes of CoNLL-U are left out.
+    line ends a sentence. Tags are in BIO, IOB1, BIOES, BILOU or BMES, or plain, each a
+    word of its own. Ranges of words and empty nodes of CoNLL-U are left out.
 
-    text: The key of the text in JSON or Parquet, or of a list of words.
-    spans: The key of the text's spans in JSON or Parquet, or of the list of the words' tags.
-    word: The column of the word in other files, from 1, or from the end with -1.
-    tag: The column of its tag in other files, from 1, or from the end with -1.
+    Attributes:
+        text: The key of the text in JSON or Parquet, or of a list of words.
+        spans: The key of the text's spans in JSON or Parquet, or of the list of the
+            words' tags.
+        word: The column of the word in other files, from 1, or from the end with -1.
+        tag: The column of its tag in other files, from 1, or from the end with -1.
     """
 
     recognised: ClassVar[tuple[Kind, ...]] = ("file",)
@@ -116,7 +120,7 @@ class TaggedFiles(DataFiles[Tagged]):
             parse = parse_object
         return iterate_converted(
             self.read_objects(path) if has_objects else read_sentences(path),
-            lambda record: replace(parse(record.content), origin=record.place),
+            lambda record: replace(parse(record.content), place=record.place),
             path,
             skip_bad=self.skip_bad,
         )
@@ -205,20 +209,49 @@ def parse_object(values: Sequence[Any]) -> Tagged:
 
 def read_sentences(path: str) -> Iterator[Located]:
     """Yield the columns of each sentence's lines, with the place of the first."""
-    rows: list[list[str]] = []
+    lines: list[str] = []
     place = ""
     for number, _, line in chain(iterate_lines(path), [Line(0, 0, "")]):
-        columns = line.rstrip("\t ").split("\t") if "\t" in line else line.split()
-        if not line.strip():
+        if line.strip() and not COMMENT.match(line):
+            place = place if lines else f"{path}:{number}"
+            lines.append(line)
+        elif not line.strip():
+            rows = split_columns(lines)
             if rows:
                 yield Located(rows, place)
-            rows = []
-        elif not (
-            COMMENT.match(line)
-            or (len(columns) == 10 and NO_WORD.fullmatch(columns[0]))
-        ):
-            place = place if rows else f"{path}:{number}"
-            rows.append(columns)
+            lines = []
+
+
+def split_columns(lines: Sequence[str]) -> list[list[str]]:
+    """Divide the lines of a sentence into columns, by tabs if all have one, else by blanks.
+
+    Blanks divide them too where tabs give two columns and blanks equally many more, as in
+    a table whose last column alone stands behind a tab. Lines that are no words are left
+    out: a heading behind `#` with other columns, and ranges and empty nodes of CoNLL-U.
+    """
+    rows = [line.split() for line in lines]
+    if all("\t" in line for line in lines):
+        tabbed = [line.rstrip("\t ").split("\t") for line in lines]
+        widths = {len(row) for row in rows}
+        if {len(row) for row in tabbed} != {2} or len(widths) > 1 or min(widths) < 4:
+            rows = tabbed
+    if len(rows) > 1 and rows[0][0] == "#" and len(rows[0]) != len(rows[1]):
+        rows = rows[1:]
+    return [row for row in rows if len(row) != 10 or not NO_WORD.fullmatch(row[0])]
+
+
+def describe_unread_scheme(labels: Iterable[str]) -> list[str]:
+    """Describe tags of one kind that differ by a letter, as in PER-B and PER-I, if any."""
+    kinds: dict[str, list[str]] = {}
+    for label in sorted(labels):
+        if label[:2] not in ("B-", "I-") and SCHEME_LETTER.search(label):
+            kinds.setdefault(SCHEME_LETTER.sub("", label, count=1), []).append(label)
+    return [
+        f"{' and '.join(same)} are separate kinds; if they mark the words of one name, "
+        f"write them as B-{kind or 'NAME'} and I-{kind or 'NAME'}"
+        for kind, same in kinds.items()
+        if len(same) > 1
+    ][:1]
 
 
 def parse_span(value: Any) -> tuple[int, int, str]:
@@ -304,7 +337,7 @@ class GeneratedSentences(Synthetic):
         for sentences in self.sentences():
             texts = [of_spans(sentence.text, sentence.spans) for sentence in sentences]
             numbered = enumerate(texts, 1)
-            sets.append([replace(text, origin=f"sentence {n}") for n, text in numbered])
+            sets.append([replace(text, place=f"sentence {n}") for n, text in numbered])
         return Splits(*sets)
 
     def tests(self) -> Sequence[Tagged]:

@@ -1,13 +1,14 @@
-"""Taggers: the parts of texts that a model reads, the training, and the trained run.
+"""Taggers: splitting texts into parts, training, and the trained run.
 
-A part is [start] tokens [end]; a longer text has several, which begin with a word. The
-first token of a word stands for it (Devlin 2019, section 5.3).
+A part is [start] tokens [end]. A text that is longer than the model's maximum has
+several parts, each of which begins with a word. The first token of a word predicts its
+tag (Devlin 2019, section 5.3).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,13 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attribution.aggregation import text_kinds
-from regard.attribution.gradients import select_log_probabilities
-from regard.attribution.kinds import Kind
 from regard.data.batches import Ids, bert_input, count_special, pad_rows
 from regard.data.cache import cache_value, split_into_chunks
 from regard.data.records import Records
-from regard.data.splits import Splits
 from regard.data.tokens import parts_of, side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, TextWeights, stack_texts
@@ -33,15 +30,13 @@ from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.attribution import ELLIPSIS, Attribution, shade_parts, surround
 from regard.tasks.base import (
     TOKENIZER,
-    Explanation,
+    Explained,
+    ReadingObjective,
     ReadingRun,
     Setup,
     TextBatch,
-    TokenBatchObjective,
     attribute_tokens,
-    compute_outputs,
     digest_splits,
-    group_evenly,
     setup_task,
 )
 from regard.tasks.class_prediction import (
@@ -53,15 +48,20 @@ from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictO
 from regard.tasks.prediction import ShortRepr
 from regard.tasks.run import log
 from regard.tasks.summary import count_classes, sample_evenly, summarize_texts
-from regard.tasks.tagging.data import Place, Tagged, TaggedFiles, Tagging, word_places
+from regard.tasks.tagging.data import (
+    Place,
+    Tagged,
+    TaggedFiles,
+    Tagging,
+    describe_unread_scheme,
+    word_places,
+)
 from regard.text import Tokenizer
 from regard.text.kinds import IGNORED
-from regard.training.objectives import Carried, Loss
+from regard.training.objectives import Loss
 
-ROWS = 64
-"""Parts in one batch of inference."""
 DRAWN = 10
-"""Largest number of entities in a figure."""
+"""The largest number of entities in a figure."""
 
 
 class Part(NamedTuple):
@@ -69,10 +69,10 @@ class Part(NamedTuple):
 
     Attributes:
         ids: The tokens, special tokens included.
-        words: The index in the text of each word that has a token.
+        words: The indices in the text of the words that have a token.
         positions: The position of the first token of each of these words.
-        tags: The index of the tag of each of these words, in training.
-        is_cut: Whether it is the beginning of a word that is longer than a part.
+        tags: The index of the tag of each of these words; empty in prediction.
+        is_cut: Whether the end of a word was cut off, since it is longer than a part.
     """
 
     ids: Ids
@@ -82,57 +82,46 @@ class Part(NamedTuple):
     is_cut: bool = False
 
 
-@dataclass(frozen=True)
-class Encoder:
-    """Encodes texts as parts of at most `context` tokens."""
+def split_text(
+    tokenizer: Tokenizer,
+    context: int,
+    text: str,
+    words: Sequence[Place],
+    tags: Sequence[int] = (),
+) -> list[Part]:
+    """Split a text into parts.
 
-    tokenizer: Tokenizer
-    context: int
+    The tokens of a word stay in one part. A word longer than a part is cut.
 
-    def split(
-        self, text: str, words: Sequence[Place], tags: Sequence[int] = ()
-    ) -> list[Part]:
-        """Return the parts of a text.
-
-        Tokens of one word are in one part, unless it alone is longer: then its first ones
-        are.
-
-        Args:
-            text: The text.
-            words: The characters of its words.
-            tags: The indices of their tags, in training.
-        """
-        special = self.tokenizer.special
-        ids = self.tokenizer.encode(text)
-        firsts = find_first_tokens(words, self.tokenizer.offsets(text))
-        room = self.context - count_special(special, 1)
-        bounds = [0]
-        for first, end in pairwise([*firsts.values(), len(ids)]):
-            if end - bounds[-1] > room and first > bounds[-1]:
-                bounds.append(first)
-        parts = []
-        for start, end in pairwise([*bounds, len(ids)]):
-            last = min(end, start + room)
-            tokens, _ = bert_input(special, ids[start:last])
-            inside = [word for word, first in firsts.items() if start <= first < last]
-            positions = [firsts[word] - start + special.opens for word in inside]
-            part_tags = [tags[word] for word in inside] if tags else []
-            parts.append(
-                Part(
-                    tokens,
-                    inside,
-                    positions,
-                    part_tags,
-                    end > last,
-                )
-            )
-        return parts
+    Args:
+        tokenizer: The tokenizer of the run.
+        context: The largest number of tokens of a part, special tokens included.
+        words: The characters of each word, from start to end, half-open.
+        tags: The index of the tag of each word, in training.
+    """
+    special = tokenizer.special
+    ids = tokenizer.encode(text)
+    firsts = find_first_tokens(words, tokenizer.offsets(text))
+    room = context - count_special(special, 1)
+    bounds = [0]
+    for first, end in pairwise([*firsts.values(), len(ids)]):
+        if end - bounds[-1] > room and first > bounds[-1]:
+            bounds.append(first)
+    parts = []
+    for start, end in pairwise([*bounds, len(ids)]):
+        last = min(end, start + room)
+        tokens, _ = bert_input(special, ids[start:last])
+        inside = [word for word, first in firsts.items() if start <= first < last]
+        positions = [firsts[word] - start + special.opens for word in inside]
+        part_tags = [tags[word] for word in inside] if tags else []
+        parts.append(Part(tokens, inside, positions, part_tags, end > last))
+    return parts
 
 
 def find_first_tokens(
     words: Sequence[Place], offsets: Sequence[Place]
 ) -> dict[int, int]:
-    """Return the first token of each word that has one of its own, by its index.
+    """Return the first token of each word that has one, by the index of the word.
 
     A token that belongs to two words counts for the first.
     """
@@ -148,132 +137,26 @@ def find_first_tokens(
 
 
 def warn_cut(texts: Sequence[Sequence[Part]], context: int) -> list[str]:
-    """Return a warning on words that are longer than a part, if there are any."""
+    """Return a list with a warning about cut words, or an empty list."""
     cut = sum(part.is_cut for parts in texts for part in parts)
     warning = (
         f"{cut:,} of the words of {len(texts):,} texts are longer than the model's maximum "
         f"of {context} tokens: only their beginning is read; a larger model.context reads "
         "more"
     )
-    return [warning] * (cut > 0)
-
-
-def collate_parts(parts: Sequence[Part]) -> TextBatch:
-    """Pad parts, with the tag at each word's first token and `IGNORED` elsewhere."""
-    inputs = pad_rows([part.ids for part in parts])
-    tags = torch.full_like(inputs[0], IGNORED)
-    for row, part in zip(tags, parts, strict=True):
-        for position, tag in zip(part.positions, part.tags, strict=False):
-            row[position] = tag
-    return TextBatch(inputs, tags, sum(len(part.words) for part in parts))
-
-
-class TaggingObjective(TokenBatchObjective[Part, TextBatch]):
-    """The cross-entropy of the tags of words."""
-
-    metric = "f1"
-    higher_is_better = True
-
-    def __init__(
-        self,
-        config: Tagging,
-        splits: Splits[Tagged],
-        labels: Sequence[str],
-        encoder: Encoder,
-    ) -> None:
-        self.texts = splits.train
-        self.labels = labels
-        self.encoder = encoder
-
-        def split(text: Tagged) -> list[Part]:
-            tags = [labels.index(tag) for tag in text.tags]
-            return encoder.split(text.text, text.words, tags)
-
-        chunks = split_into_chunks(
-            splits.train,
-            f"tagged parts {encoder.tokenizer.digest} {encoder.context} {labels}",
-            split,
-            lambda part: len(part.ids),
-            Part,
-        )
-        self.owners = chunks.owners
-        settings = config.training
-        lengths = chunks.sides
-        super().__init__(
-            chunks,
-            splits.valid,
-            settings,
-            lengths,
-            "texts",
-        )
-
-    def place(self, index: int) -> str:
-        return self.texts[int(self.owners[index])].origin
-
-    def collate(self, examples: Sequence[Part]) -> TextBatch:
-        return collate_parts(examples)
-
-    def loss(
-        self,
-        model: nn.Module,
-        batch: TextBatch,
-        update: int,
-        carried: Carried | None = None,
-    ) -> Loss:
-        total = functional.cross_entropy(
-            model(*batch.inputs).flatten(0, 1),
-            batch.targets.flatten(),
-            ignore_index=IGNORED,
-            reduction="sum",
-            label_smoothing=self.settings.label_smoothing,
-        )
-        return Loss(total, max(1, batch.size))
-
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        parts = [self.encoder.split(text.text, text.words) for text in self.valid]
-        return compute_metrics(model, parts, self.labels, self.valid)
-
-
-def compute_probabilities(
-    model: nn.Module, texts: Sequence[Sequence[Part]], words: Sequence[int]
-) -> list[Float[Tensor, "word tag"]]:
-    """Return the probability of each tag for each word; zeros for one without a token.
-
-    Args:
-        model: The tagger.
-        texts: The parts of each text.
-        words: The number of words of each text.
-    """
-    groups = group_evenly([part for text in texts for part in text], ROWS)
-    outputs = chain.from_iterable(compute_outputs(model, collate_parts, groups))
-    results = []
-    for text, count in zip(texts, words, strict=True):
-        rows = torch.zeros(count, model.get_parameter("output.weight").shape[0])
-        for part in text:
-            rows[part.words] = next(outputs)[part.positions].softmax(-1)
-        results.append(rows)
-    return results
+    return [warning] if cut else []
 
 
 def choose_tags(
     probabilities: Float[Tensor, "word tag"], labels: Sequence[str]
 ) -> list[str]:
-    """Return the most likely tag of each word; O for one without a token."""
+    """Return the most likely tag of each word; O for a word without a token.
+
+    Such a word has a row of zeros.
+    """
     return [
         labels[int(row.argmax())] if row.any() else OUTSIDE for row in probabilities
     ]
-
-
-def compute_metrics(
-    model: nn.Module,
-    parts: Sequence[Sequence[Part]],
-    labels: Sequence[str],
-    texts: Sequence[Tagged],
-) -> dict[str, float]:
-    """Return f1, precision, recall and accuracy, as `entity_metrics`."""
-    results = compute_probabilities(model, parts, [len(text.words) for text in texts])
-    tags = [choose_tags(rows, labels) for rows in results]
-    return entity_metrics(tags, [text.tags for text in texts])
 
 
 def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
@@ -284,9 +167,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
     """
     splits = config.data.load()
     train = splits.train
-    counts = cache_value(
-        train, "tag counts", lambda: Counter(tag for text in train for tag in text.tags)
-    )
+    counts = cache_value(train, "tag counts", lambda: count_tags(train))
     labels = sorted({*counts, OUTSIDE})
     if len(labels) < 2:
         raise InputError(
@@ -299,16 +180,18 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         lambda texts: (text.text for text in texts),
         lambda sizes, words: TAGGERS.build(sizes, words, len(labels)),
     )
-    encoder = Encoder(tokenizer, config.sizes.context)
-    held_out = Counter(tag for text in splits.valid for tag in text.tags)
-    simplest = describe_constant_accuracy(held_out)
-    held_out.update(tag for text in splits.test for tag in text.tags)
-    parts = [encoder.split(text.text, text.words) for text in sample_evenly(train)]
-    warnings = warn_cut(parts, encoder.context)
-    if unseen := sorted(held_out.keys() - counts):
-        warnings.append(
-            f"no training text has the tags {', '.join(unseen)}, so they are never predicted"
-        )
+    run = TaggingRun(config, model, tokenizer, labels)
+    parts = split_into_chunks(
+        train,
+        f"tagged parts {tokenizer.digest} {run.context} {labels}",
+        lambda text: run.split(
+            text.text, text.words, list(map(labels.index, text.tags))
+        ),
+        lambda part: len(part.ids),
+        Part,
+    )
+    sample = [run.split(text.text, text.words) for text in sample_evenly(train)]
+    warnings = [*warn_cut(sample, run.context), *describe_unread_scheme(labels)]
     first = train[0]
     entities = [
         f"{first.text[first.words[start][0] : first.words[end - 1][1]]} ({label})"
@@ -331,17 +214,21 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         classified="entities",
     )
     return setup_task(
-        model,
-        TaggingObjective(config, splits, labels, encoder),
+        run,
+        ReadingObjective(run, splits, parts),
         splits,
         digest_splits(splits, lambda text: "\0".join((text.text, *text.tags)) + "\n"),
         summary,
-        details=[f"{len(counts)} tags", f"a vocabulary of {tokenizer.size:,}"],
-        tokenizers={TOKENIZER: tokenizer},
+        details=[f"{len(counts)} tags"],
         files={LABELS: labels},
         fresh=("output.",),
-        simplest=simplest,
+        simplest=describe_constant_accuracy(count_tags(splits.valid)),
     )
+
+
+def count_tags(texts: Iterable[Tagged]) -> Counter[str]:
+    """Return how often each tag occurs."""
+    return Counter(tag for text in texts for tag in text.tags)
 
 
 @dataclass(frozen=True)
@@ -374,7 +261,7 @@ class TagsPrediction(ShortRepr):
         return result + self.source[last:]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the spans as JSON lines for training have them."""
+        """Return the spans in the form that training reads from JSON lines."""
         return {"spans": [dict(vars(span)) for span in self.spans]}
 
 
@@ -393,23 +280,46 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
     ):
         super().__init__(config, model, tokenizer)
         self.labels = labels
-        self.encoder = Encoder(tokenizer, config.sizes.context)
+        self.context = config.sizes.context
 
     @classmethod
     def open(cls, run: RunDirectory, config: Tagging) -> "TaggingRun":
-        """Open the run in a folder, its model with initial weights."""
+        """Open the run in a folder; its model has initial weights."""
         tokenizer = Tokenizer.load(run.file(TOKENIZER))
         labels = run.read_labels()
         model = TAGGERS.build(config.sizes, tokenizer.size, len(labels))
         return cls(config, model, tokenizer, labels)
 
+    def split(
+        self, text: str, words: Sequence[Place], tags: Sequence[int] = ()
+    ) -> list[Part]:
+        """Split a text into parts with `split_text`."""
+        return split_text(self.tokenizer, self.context, text, words, tags)
+
+    def collate(self, parts: Sequence[Part]) -> TextBatch:
+        """Pad parts; tags are at the first tokens of words, `IGNORED` is elsewhere."""
+        inputs = pad_rows([part.ids for part in parts])
+        tags = torch.full_like(inputs[0], IGNORED)
+        for row, part in zip(tags, parts, strict=True):
+            # In prediction a part has no tags.
+            for position, tag in zip(part.positions, part.tags, strict=False):
+                row[position] = tag
+        return TextBatch(inputs, tags, sum(len(part.words) for part in parts))
+
+    def compute_loss(self, outputs: Tensor, batch: TextBatch) -> Loss:
+        """Return the summed cross-entropy of the words' tags, and the number of words."""
+        total = functional.cross_entropy(
+            outputs.flatten(0, 1),
+            batch.targets.flatten(),
+            ignore_index=IGNORED,
+            reduction="sum",
+            label_smoothing=self.config.training.label_smoothing,
+        )
+        return Loss(total, max(1, batch.size))
+
     def prediction_warnings(self, prediction: TagsPrediction) -> list[str]:
         warning = "no entity is found: every word has the tag O"
         return [] if prediction.spans else [warning]
-
-    @property
-    def kinds(self) -> Sequence[Kind]:
-        return text_kinds(self.model, self.model.self_attention)
 
     def description(self) -> dict[str, Any]:
         return super().description() | {
@@ -430,84 +340,89 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
             texts += data.with_columns(options.columns, path).read(path)
         return texts
 
+    def log_examples(self, examples: Sequence[Tagged]) -> None:
+        log_constant_accuracy(count_tags(examples))
+        self._warn_cut([self.split(text.text, text.words) for text in examples])
+
     def compute_metrics(
         self, examples: Sequence[Tagged], options: EvaluationOptions
     ) -> dict[str, float]:
-        """Return F1, precision and recall of entities and accuracy of tags, in percent."""
-        log_constant_accuracy(Counter(tag for text in examples for tag in text.tags))
-        parts = self._split([(text.text, text.words) for text in examples])
-        return compute_metrics(self.model, parts, self.labels, examples)
+        """Return percentages: F1, precision and recall of entities, accuracy of tags."""
+        texts = [self.split(text.text, text.words) for text in examples]
+        counts = [len(text.words) for text in examples]
+        rows = self.compute_probabilities(texts, counts)
+        tags = [choose_tags(row, self.labels) for row in rows]
+        return entity_metrics(tags, [text.tags for text in examples])
+
+    def compute_probabilities(
+        self, texts: Sequence[Sequence[Part]], words: Sequence[int]
+    ) -> list[Float[Tensor, "word tag"]]:
+        """Return the probability of each tag for each word.
+
+        A word without a token has zeros.
+
+        Args:
+            texts: The parts of each text.
+            words: The number of words of each text.
+        """
+        outputs = self.compute_outputs([part for text in texts for part in text])
+        results = []
+        for text, count in zip(texts, words, strict=True):
+            rows = torch.zeros(count, len(self.labels))
+            for part in text:
+                rows[part.words] = next(outputs)[part.positions].softmax(-1)
+            results.append(rows)
+        return results
+
+    def _warn_cut(self, texts: Sequence[Sequence[Part]]) -> None:
+        for warning in warn_cut(texts, self.context):
+            log.warning(warning)
 
     def _predict(
         self, examples: Sequence[str], options: PredictOptions
     ) -> list[TagsPrediction]:
         words = list(map(word_places, examples))
-        parts = self._split(list(zip(examples, words, strict=True)))
-        results = compute_probabilities(self.model, parts, list(map(len, words)))
+        texts = list(map(self.split, examples, words))
+        self._warn_cut(texts)
+        results = self.compute_probabilities(texts, list(map(len, words)))
         predictions = []
         for text, places, rows in zip(examples, words, results, strict=True):
             spans = []
             for first, last, label in find_entities(choose_tags(rows, self.labels)):
                 start, end = places[first][0], places[last - 1][1]
                 probability = float(rows[first:last].amax(-1).prod())
-                spans.append(
-                    Span(
-                        start,
-                        end,
-                        label,
-                        text[start:end],
-                        probability,
-                    )
-                )
+                spans.append(Span(start, end, label, text[start:end], probability))
             predictions.append(TagsPrediction(text, tuple(spans)))
         return predictions
-
-    def _split(self, texts: Sequence[tuple[str, Sequence[Place]]]) -> list[list[Part]]:
-        """Return the parts of texts, and log how many words are cut."""
-        parts = [self.encoder.split(text, words) for text, words in texts]
-        for warning in warn_cut(parts, self.encoder.context):
-            log.warning(warning)
-        return parts
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """Attribute the tokens of a text, or of its first part, to each other.
 
-        The figure shades the text by what each entity reads. The gradient is that of the
-        log-probability of the first tag of each entity.
+        The figure shades the text by what each entity attends to. A gradient is that of
+        the log-probability of the first tag of each entity.
         """
         (prediction,) = self._predict([example], PredictOptions())
         words = word_places(example)
-        part = self.encoder.split(example, words)[0]
-
-        def compute_logits() -> Tensor:
-            return self.model(*collate_parts([part]).to(self.device).inputs)[0]
-
-        with torch.no_grad():
-            logits = compute_logits()[part.positions]
-        indices: list[int] = logits.argmax(-1).tolist()
+        part = self.split(example, words)[0]
+        (logits,) = self.compute_outputs([part])
+        indices: list[int] = logits[part.positions].argmax(-1).tolist()
         entities = find_entities([self.labels[index] for index in indices])
 
-        def explain() -> Explanation:
-            if not entities:
-                raise InputError(
-                    "no entity is predicted, and a gradient explains the tag of one"
-                )
-            names = []
-            for first, last, label in entities:
-                start = words[part.words[first]][0]
-                end = words[part.words[last - 1]][1]
-                names.append(f"{label}: {example[start:end]}")
-            firsts = [entity.start for entity in entities]
-            positions = [part.positions[first] for first in firsts]
-            tags = [indices[first] for first in firsts]
-            return names, lambda: select_log_probabilities(
-                compute_logits()[positions], tags
-            )
-
-        labels = side(self.tokenizer, part.ids, texts=[example])
-        lookups, weights = attribute_tokens(
-            self.model, labels, compute_logits, explain, options
+        names = []
+        for first, last, label in entities:
+            start = words[part.words[first]][0]
+            end = words[part.words[last - 1]][1]
+            names.append(f"{label}: {example[start:end]}")
+        firsts = [entity.start for entity in entities]
+        positions = [part.positions[first] for first in firsts]
+        explained = Explained(
+            names,
+            [indices[first] for first in firsts],
+            lambda: self.call([part])[0, positions],
+            "no entity is predicted, and a gradient explains the tag of one",
         )
+        labels = side(self.tokenizer, part.ids, texts=[example])
+        lookups, weights = attribute_tokens(self.model, labels, explained, options)
         attribution = Attribution(
             prediction, prediction.text, (lookups,), weights, options, has_heads=True
         )
@@ -515,13 +430,7 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         if not entities:
             return replace(attribution, detail=f"no entity found; {mean}")
         offsets = self.tokenizer.offsets(example)
-        shades = shade_entities(
-            example,
-            offsets,
-            part,
-            entities[:DRAWN],
-            weights,
-        )
+        shades = shade_entities(example, offsets, part, entities[:DRAWN], weights)
         reader = "each entity"
         if len(entities) > DRAWN:
             reader = f"each of the first {DRAWN} of {len(entities)} entities"
@@ -539,26 +448,25 @@ def shade_entities(
     entities: Sequence[Entity],
     weights: Alignment,
 ) -> TextWeights:
-    """Return, for each entity, its label and the text shaded by what it reads.
+    """Return, for each entity, its label and the text shaded by what it attends to.
 
-    The entity's words are framed. Its weights are the mean over its words, or its row of a
-    gradient; special tokens are left out.
+    The entity's words are framed, and special tokens are left out.
 
     Args:
-        text: The text.
         offsets: The characters of each token of the text.
-        part: The part of the text that is read.
+        part: The first part of the text.
         entities: The entities of the part.
-        weights: Of shape (position, position) or (entity, position).
+        weights: Attention of shape (position, position), of which an entity has the
+            mean over its words, or a gradient of shape (entity, position).
     """
     count = len(part.ids) - 2
+    is_attention = len(weights.target) == len(part.ids)
     words = parts_of(text, offsets[:count])
     after = [ELLIPSIS] * (count < len(offsets))
     texts = []
     for number, (first, last, label) in enumerate(entities):
         positions = part.positions[first:last]
-        is_square = len(weights.target) == len(part.ids)
-        rows = weights.weights[positions if is_square else [number]]
+        rows = weights.weights[positions if is_attention else [number]]
         visible = surround(words, [f"{label}:"], after)
         amounts = rows.mean(0)[1 : 1 + count]
         framed = [position - 1 for position in positions]

@@ -1,4 +1,4 @@
-"""The standard streams of a command: what it prints, and the texts that it reads."""
+"""What commands share: their arguments, the standard streams and the messages of errors."""
 
 import codecs
 import errno
@@ -8,19 +8,175 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, fields, make_dataclass
 from io import BufferedReader
-from typing import Any, TextIO, cast
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    TextIO,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from cyclopts import (
     CycloptsError,
+    Group,
+    Parameter,
     UnknownOptionError,
     UnusedCliTokensError,
 )
+from cyclopts.validators import Number
 
 from regard.errors import InputError, OutputClosed, RunError, quote
 from regard.extras import EXTRAS, how_to_install
+from regard.tasks.options import Options, PredictOptions, list_options
+
+if TYPE_CHECKING:
+    from regard.data.rows import MissingColumns
+
+Int8 = Annotated[bool, Parameter(name="--int8")]
+Piped = Annotated[bool, Parameter(name="-")]
+
+
+Maps = Annotated[
+    tuple[int, ...] | None,
+    Parameter(
+        name="--map",
+        validator=Number(gte=0),
+        help="Only this map, layer x heads + head, from 0. Repeatable. Default: all.",
+    ),
+]
+
+
+def check_source(texts: Sequence[str], piped: bool) -> None:
+    """Raise InputError for texts from both arguments and standard input."""
+    if texts and piped:
+        raise InputError(
+            "texts and - are both given; choose one, or put a text that is - after --"
+        )
+
+
+def advise_columns(error: "MissingColumns", keys: Iterable[str]) -> None:
+    """Add the option that names columns to the error of a table that lacks some."""
+    names = ",".join(map(str.upper, keys))
+    error.advice = f"name yours with --columns {names}"
+
+
+def build_flags(
+    kind: type[Options], title: str, order: int, names: Collection[str] = ()
+) -> Any:
+    """Build a dataclass with options of a verb as flags, with their help.
+
+    Args:
+        kind: The options.
+        title: The heading of the flags in `--help`.
+        order: The place of the heading.
+        names: The options; by default all.
+    """
+    hints, entries = get_type_hints(kind), []
+    for name, option in list_options(kind).items():
+        if names and name not in names:
+            continue
+        hint: Any = hints[name]
+        if get_origin(hint) is Sequence:
+            hint = tuple[*get_args(hint), ...]
+        flag = f"--{option.flag}" if option.flag else None
+        hint = Annotated[hint, Parameter(name=flag, help=option.help)]
+        if name == "maps":
+            hint = Maps
+        entries.append((name, hint, field(default=getattr(kind, name))))
+    flags = make_dataclass(f"{kind.__name__}Flags", entries, frozen=True)
+    flags.__module__ = __name__  # cyclopts takes those of `types` for simple values
+    return Parameter(name="*", group=Group(title, sort_key=order))(flags)
+
+
+SEARCH = {item.name for item in fields(PredictOptions)}
+SEARCH -= {"prefix", "attention", "tokens"}
+if TYPE_CHECKING:
+    SearchFlags = PredictFlags = PredictOptions
+else:
+    TITLE = "Search and sampling"
+    SearchFlags = build_flags(PredictOptions, TITLE, 2, {*SEARCH, "tokens"})
+    PredictFlags = build_flags(
+        PredictOptions, TITLE, 2, {*SEARCH, "prefix", "attention"}
+    )
+
+
+def read_predict_options(flags: Any) -> PredictOptions:
+    """Return the options of flags of search and sampling.
+
+    Raises:
+        InputError: Options do not go together.
+    """
+    options = PredictOptions(**vars(flags))
+    options.check()
+    if options.beam is not None and options.n_best > options.beam:
+        raise InputError(
+            f"--n-best is {options.n_best}; expected at most --beam {options.beam}"
+        )
+    return options
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LoadFlags:
+    """How the weights of a run are loaded.
+
+    Attributes:
+        allow_missing: Initialize parameters that the weights lack.
+        int8: Multiply in 8-bit integers, on a CPU by CTranslate2: faster, for nearly
+            the same texts.
+    """
+
+    allow_missing: bool = False
+    int8: Int8 = False
+
+
+@Parameter(name="*", group=Group("Files, in parts", sort_key=3))
+@dataclass(frozen=True)
+class BatchFlags:
+    """The flags of a command that reads files and writes a folder.
+
+    Attributes:
+        input: Files of texts, one a line, or rows (.jsonl, .json, .csv, .tsv,
+            .parquet); folders, patterns, URLs.
+        output: Folder for the parts and their manifest.
+        columns: Columns of a table, names or numbers from 1. Default: those of the
+            run's data.
+        skip_bad: Leave out bad rows, count them.
+        part_rows: Rows of a part; a killed process loses at most one part.
+    """
+
+    input: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
+    output: Path | None = None
+    columns: str | None = None
+    skip_bad: bool = False
+    part_rows: Annotated[int, Parameter(validator=Number(gte=1))] = 8192
+
+    def is_used(self, texts: Sequence[str], piped: bool) -> bool:
+        """Check whether files are read.
+
+        Raises:
+            InputError: There are several sources, or flags do not go together.
+        """
+        check_source(texts, piped)
+        if self == BatchFlags():
+            return False
+        if not self.input or self.output is None:
+            raise InputError(
+                "--input and --output go together: files are read from --input, and "
+                "their parts are written to --output"
+            )
+        if texts or piped:
+            raise InputError("texts and --input are both given; choose one")
+        return True
+
 
 STDIN = "standard input"
 CHUNK = 256
@@ -137,17 +293,6 @@ def warn(place: str, warnings: Iterable[str]) -> None:
         print(f"regard: {place}: {warning}", file=sys.stderr)
 
 
-def warn_of_missing(missing: Mapping[str, int], predictions: int) -> None:
-    """Print for each missing phrase the number of predictions that lack it."""
-    for phrase, count in missing.items():
-        print(
-            f"regard: {count} of {predictions} predictions reached the length limit "
-            f"without the phrase {phrase!r}; try a larger --beam, or raise "
-            "search.length_ratio or length_extra in the run file",
-            file=sys.stderr,
-        )
-
-
 @contextmanager
 def pause_collection() -> Iterator[None]:
     """Pause the garbage collector while modules and a run are loaded.
@@ -178,20 +323,18 @@ def open_standard_input() -> BufferedReader:
     return cast(BufferedReader, sys.stdin.buffer)
 
 
-def iterate_chunks(
-    stream: BufferedReader, limit: int = CHUNK, max_line: int | None = None
-) -> Iterator[list[str]]:
+def iterate_chunks(stream: BufferedReader, limit: int = CHUNK) -> Iterator[list[str]]:
     r"""Return the lines of UTF-8 text that have arrived, at most `limit` at a time.
 
     It waits only when there are none. Only `\n` and `\r\n` end a line.
 
     Raises:
-        InputError: A line is longer than `max_line` characters or not text; the lines
+        InputError: A line is longer than those of files may be, or not text; the lines
             before it are yielded first.
     """
     from regard.data.files import DEFAULT_LIMITS, decode_line
 
-    max_line = max_line or DEFAULT_LIMITS.max_line
+    max_line = DEFAULT_LIMITS.max_line
     count, remainder, ended = 0, b"", False
     while not ended:
         data = stream.read1(1 << 16)
