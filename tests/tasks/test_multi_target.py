@@ -157,6 +157,8 @@ def test_the_run_of_a_language_is_measured_on_its_own_files(config: MultiTarget)
     measured = run.evaluate(some)
     assert measured["perplexity/de"] == pytest.approx(run.parts()["de"].evaluate(some["de"])["perplexity"])
     assert measured["perplexity/de"] != pytest.approx(figures["perplexity/de"])
+    with pytest.raises(InputError, match=r"there are no pairs to score fr on; name a test set in data\.test"):
+        run.evaluate({"de": some["de"]})
 
 
 def test_shared_embeddings_are_refused(config: MultiTarget):

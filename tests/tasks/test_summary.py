@@ -197,6 +197,15 @@ def test_a_row_for_each_caption(tmp_path: Path):
     assert second.captions == ("a dog",)
 
 
+def test_an_image_is_in_one_set_only(tmp_path: Path):
+    for name in ("1.png", "2.png"):
+        picture(tmp_path / name)
+    train = written(tmp_path, "a.csv", ["image,captions", "1.png,a cat", "2.png,a dog"])
+    valid = written(tmp_path, "b.csv", ["image,captions", "2.png,the dog"])
+    with pytest.raises(InputError, match=r"b\.csv:2: image .*2\.png is in another set too, .*a\.csv:3; keep it in one"):
+        CaptionTables(train=train, valid=valid, images=str(tmp_path)).load()
+
+
 def test_colors_that_are_lost(tmp_path: Path):
     paths = [picture(tmp_path / f"{number}.png", coloured=number == 2) for number in range(3)]
     (before, after), warnings = describe_images(paths, 28, 1)

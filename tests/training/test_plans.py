@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from regard.errors import InputError
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.training import progress
@@ -32,9 +33,21 @@ def test_lower_steps_shorten_the_warm_up_to_a_tenth():
     assert training(f"steps={10 * own.steps}").warmup == own.warmup
 
 
-def test_a_warm_up_of_an_option_stays_if_it_fits():
+def test_a_warm_up_of_an_option_stays():
     assert training("steps=50", "warmup=20").warmup == 20
-    assert training("steps=5", "warmup=200").warmup == 1
+    with pytest.raises(InputError) as refused:
+        training("steps=5", "warmup=200")
+    assert "warmup is 200, and training ends after 5 updates (steps); lower warmup, such as to 1, or raise steps" in (
+        str(refused.value)
+    )
+
+
+def test_a_shorter_warm_up_is_said(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level("INFO", "regard"):
+        training("steps=50")
+        training("steps=50", "warmup=20")
+    lowered = [message for message in caplog.messages if "lowered" in message]
+    assert lowered == ["training.steps is lowered; training.warmup=5 with it"]
 
 
 def test_epochs_in_place_of_steps():
@@ -42,7 +55,8 @@ def test_epochs_in_place_of_steps():
     settings = Training(epochs=2.5, warmup=400, accumulate=2).with_epochs_as_steps(100)
     assert (settings.steps, settings.warmup) == (125, 12)
     assert settings.describe() == "125 updates (2.5 epochs), 12 of them warm-up; validation at the end"
-    assert training("steps=50", "epochs=2").epochs == 2
+    with pytest.raises(InputError, match=r"training\.steps and training\.epochs are both set; choose one"):
+        training("steps=50", "epochs=2")
     with pytest.raises(ValueError, match="teacher_forcing_end changes by updates"):
         Training(epochs=1.0, teacher_forcing_end=0.5)
 

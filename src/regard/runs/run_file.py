@@ -19,7 +19,7 @@ from regard.runs.recipes import FOLDER
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.verified_files import check_fit, outline
 from regard.tasks.catalog import TASKS
-from regard.training.settings import Training, choose_device
+from regard.training.settings import Training, choose_device, tenth
 
 ENVIRONMENT = "environment.json"
 """The file of a run folder with the versions of packages it was trained with."""
@@ -97,10 +97,43 @@ def read(path: Path, settings: Sequence[str] = ()) -> RunConfig:
         is_example = path.parent == FOLDER and line.startswith("data.")
         log.log(logging.DEBUG if is_example else logging.INFO, line)
 
-    # a number of updates replaces the file's epochs
-    if any(setting.startswith("training.steps=") for setting in settings):
-        settings = ["training.epochs=null", *settings]
-    return loader.load(path, RunConfig, settings, RENAMES, note)
+    adapted = adapt_training(path, settings)
+    config = loader.load(path, RunConfig, [*settings, *adapted], RENAMES, note)
+    if any(setting.startswith("training.warmup=") for setting in adapted):
+        log.info("training.steps is lowered; %s with it", adapted[-1])
+    return config
+
+
+def adapt_training(path: Path, settings: Sequence[str]) -> list[str]:
+    """Return the settings that follow from one of `training.steps`.
+
+    It replaces the file's `epochs`. Where it is lower than the file's steps, a warm-up
+    that no setting gives becomes at most a tenth of the updates.
+
+    Raises:
+        InputError: `training.epochs` is set too.
+    """
+    keys = {setting.partition("=")[0].strip() for setting in settings}
+    if "training.steps" not in keys or "training" in keys:
+        return []
+    if "training.epochs" in keys:
+        raise InputError(
+            "training.steps and training.epochs are both set; choose one of them"
+        )
+    adapted = ["training.epochs=null"]
+    former, training = (
+        loader.read_tree(path, changes).plain().get("training")
+        for changes in ((), settings)
+    )
+    if "training.warmup" in keys or not (former and isinstance(training, dict)):
+        return adapted
+    steps = training["steps"]
+    former_steps = former.get("steps", Training.steps)
+    warmup = former.get("warmup", Training.warmup)
+    are_numbers = all(type(number) is int for number in (steps, former_steps, warmup))
+    if are_numbers and steps < former_steps and tenth(steps) < warmup:
+        adapted.append(f"training.warmup={tenth(steps)}")
+    return adapted
 
 
 def dump(config: RunConfig) -> str:

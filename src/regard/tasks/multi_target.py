@@ -14,6 +14,7 @@ from regard.data.pairs import Multiparallel, Pair, PairsByLanguage
 from regard.data.tokens import Tokenizers, count_together
 from regard.decoding.search import Search
 from regard.decoding.texts import search_ids
+from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.models.catalog import ModelConfig, build
 from regard.models.one_to_many import OneToMany
@@ -217,9 +218,17 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     def compute_metrics(
         self, examples: PairsByLanguage, options: EvaluationOptions
     ) -> dict[str, float]:
-        """Return the metrics of pairs by language."""
+        """Return the metrics of pairs by language.
+
+        Raises:
+            InputError: There are no pairs for one of the languages.
+        """
         scores: dict[str, dict[str, float]] = {}
         for name, run in self.runs.items():
+            if not examples.get(name):
+                raise InputError(
+                    f"there are no pairs to score {name} on; name a test set in data.test"
+                )
             # all languages have the same sources, whose cuts are logged once
             with count_together(logged=not scores):
                 scores[name] = run.evaluate(examples[name], beam=options.beam)

@@ -57,8 +57,8 @@ class Training:
     """How the rate falls after the warm-up: not at all; to zero at the last update, straight or as half a cosine; as
     update^-0.5 (Vaswani et al. 2017)."""
     warmup: Count = 0
-    """Updates in which the rate rises linearly from zero. Where it is more than all updates, and with `epochs`, it is
-    at most a tenth of them."""
+    """Updates in which the rate rises linearly from zero. Where an option lowers `steps` and leaves `warmup`, and with
+    `epochs`, it is at most a tenth of the updates."""
     betas: tuple[Share, Share] = (0.9, 0.98)
     """Adam's two decay rates."""
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-9
@@ -116,7 +116,10 @@ class Training:
 
     def __post_init__(self) -> None:
         if self.warmup > self.steps and self.epochs is None:
-            object.__setattr__(self, "warmup", tenth(self.steps))
+            raise ValueError(
+                f"warmup is {self.warmup}, and training ends after {self.steps} updates (steps); lower warmup, such as "
+                f"to {tenth(self.steps)}, or raise steps"
+            )
         if self.epochs is not None and self.teacher_forcing_end is not None:
             raise ValueError(
                 "teacher_forcing_end changes by updates, so it needs steps; remove epochs or it"

@@ -72,6 +72,27 @@ class CaptionTables(TableFiles[Captioned]):
                 "test"
             )
 
+    def load(self) -> Splits[Captioned]:
+        """Read all sets.
+
+        Raises:
+            InputError: A record is bad, or an image is in two sets, unless a file is
+                given twice.
+        """
+        splits = super().load()
+        if self.train in (self.valid, self.test):
+            return splits
+        locations: dict[str, str] = {}
+        for images in splits.by_name.values():
+            for image in images:
+                if place := locations.get(str(image.image)):
+                    raise InputError(
+                        f"{image.place}: image {image.image} is in another set too, "
+                        f"{place}; keep it in one set"
+                    )
+            locations |= {str(image.image): image.place for image in images}
+        return splits
+
     @property
     def columns(self) -> dict[str, str | int]:
         """The columns of image and captions."""
