@@ -1,6 +1,8 @@
 # make demo    train on dates, score, predict, draw an alignment      make check   lint, types, tests, documentation
 # make test    the tests that take minutes    make test-all    all tests    make test-thorough    the others
-# make test-avx2    those that depend on instructions
+# make test-avx2    those that depend on instructions    make test-elsewhere    without UTF-8 or a home, with a plugin
+# make test-lowest    with the lowest versions    make sanitize    the kernels under ASan and UBSan
+# make sbom    dist/sbom.json    make wheels-twice    each wheel built twice is the same
 # make docs    docs/_build/html/index.html    make notebooks    docs/_build/notebooks, of the same pages, run
 # make test-triton    the kernels for GPUs, interpreted on a CPU    make mutants    plants bugs and shows which test finds each
 # make bench   the aims of speed, and which of them are met     make fuzz     changed files for each reader, by the thousand
@@ -18,13 +20,16 @@ INSTALLED := $(VENV)/.installed
 INSTALL := $(BIN)/python -m pip install -q --no-compile -c constraints.txt
 TRITON := .venv-triton
 AUDIT := .venv-audit
+LOWEST := .venv-lowest
+LOWEST_TESTS := tests/config tests/text tests/data tests/attention tests/metrics tests/tasks/test_tagging.py \
+	tests/tasks/test_classification.py tests/training/test_loop.py tests/serve/test_http.py tests/hub/test_any_model.py
 RUN := runs/dates
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Even where the environment says otherwise: without it every process would compile all modules anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-all test-thorough test-avx2 mutants test-triton check lint types docs notebooks bench sizes fuzz constraints audit verified clean
+.PHONY: demo test test-all test-thorough test-avx2 test-elsewhere test-lowest sanitize sbom wheels-twice mutants test-triton check lint types docs notebooks bench sizes fuzz constraints audit verified clean
 
 $(RUNNABLE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -61,6 +66,32 @@ test-thorough: $(INSTALLED)
 test-avx2: $(INSTALLED)
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not thorough' \
 		tests/attention tests/kernels tests/decoding tests/oracle
+
+# As on another machine: a locale without UTF-8, a home where nothing can be written even by root, a plugin installed.
+test-elsewhere: $(INSTALLED)
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && cp -r examples/plugin $$folder/source \
+		&& $(BIN)/python -m pip install -q --no-deps --no-build-isolation --target $$folder/site $$folder/source \
+		&& env -u XDG_CACHE_HOME LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 HOME=/proc/nowhere PYTHONPATH=$$folder/site \
+		$(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not thorough' tests/config tests/cli/test_mistakes.py \
+		tests/cli/test_faults.py tests/cli/test_cache.py tests/data/test_cache.py tests/runs/test_catalog.py \
+		tests/runs/test_run_file.py
+
+# The kernels under AddressSanitizer and UndefinedBehaviorSanitizer, which need other libraries than a wheel may.
+sanitize: $(INSTALLED)
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT \
+		&& env XDG_CACHE_HOME=$$folder CXX=$(CURDIR)/.ci/sanitizing-compiler ASAN_OPTIONS=detect_leaks=0 \
+		LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
+		$(BIN)/python -m pytest -m 'not thorough' -k 'not needs_no_newer_library' tests/kernels
+
+# The suite's heart with the lowest versions that pyproject.toml allows of what users install; the tools of tests are new.
+test-lowest:
+	@test -e $(LOWEST)/.installed || { $(PYTHON) -m venv $(LOWEST) && $(LOWEST)/bin/python -m pip install -q uv \
+		&& $(LOWEST)/bin/uv pip compile -q --resolution lowest-direct --python $(LOWEST)/bin/python --extra all --extra remote \
+			pyproject.toml -o $(LOWEST)/lowest.txt \
+		&& $(LOWEST)/bin/uv pip install -q --no-build --python $(LOWEST)/bin/python -r $(LOWEST)/lowest.txt \
+			beartype pytest pytest-xdist hypothesis httpx psutil \
+		&& $(LOWEST)/bin/uv pip install -q --no-deps --python $(LOWEST)/bin/python -e . && touch $(LOWEST)/.installed; }
+	$(LOWEST)/bin/python -m pytest $(PYTEST_FLAGS) -m 'not thorough' $(LOWEST_TESTS)
 
 mutants: $(INSTALLED)
 	$(BIN)/python -m tests.code.mutants
@@ -110,6 +141,18 @@ audit:
 	@test -e $(AUDIT)/.installed || { $(PYTHON) -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install -q pip-audit \
 		&& touch $(AUDIT)/.installed; } || echo "not audited: pip-audit cannot be installed here"
 	@test ! -e $(AUDIT)/.installed || $(AUDIT)/bin/python tests/code/audit.py
+
+# A list of the packages that hashes.txt installs, in CycloneDX's format.
+sbom:
+	@test -e $(AUDIT)/.sbom || { test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT); } \
+		&& $(AUDIT)/bin/python -m pip install -q cyclonedx-bom && touch $(AUDIT)/.sbom
+	mkdir -p dist
+	$(AUDIT)/bin/cyclonedx-py requirements hashes.txt --pyproject pyproject.toml --mc-type library \
+		--output-reproducible --of JSON -o dist/sbom.json
+
+# The pure wheel and the wheel with kernels, each built twice in folders of their own: the same bytes.
+wheels-twice: $(INSTALLED)
+	$(BIN)/python -m tests.code.wheels
 
 verified:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

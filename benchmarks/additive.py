@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmarks import peers, report
 from benchmarks.aim import Aim
-from regard.kernels.additive import library, prepare_keys, score_additive
+from regard.kernels.cpu import additive_library, prepare_keys, score_additive
 
 AIMS = {"64x13x13x256": 10, "64x32x32x256": 10, "32x128x128x256": 50, "8x128x1024x256": 50, "64x1x32x256": 20}
 """How many times faster than the naive form. One query is a decoder's step: keys prepared, and no gradients."""
@@ -82,7 +82,7 @@ def extra_megabytes(shape: str, form: str) -> tuple[float]:
 
 def aims() -> list[Aim]:
     """Return the rows of a quick pass; nothing where there is no kernel."""
-    if library() is None:
+    if additive_library() is None:
         print("additive: there is no kernel to time: it needs a C++ compiler", file=sys.stderr)
         return []
     rows = []
@@ -99,7 +99,7 @@ def aims() -> list[Aim]:
 def main(arguments: list[str]) -> None:
     """Time the named shapes; only a run of all of them is written down."""
     compiled, shapes = "plain" not in arguments, [argument for argument in arguments if argument != "plain"]
-    if library() is None:
+    if additive_library() is None:
         sys.exit("there is no kernel to time: it needs a C++ compiler")
     torch.manual_seed(1)
     torch.set_num_threads(1)

@@ -20,12 +20,11 @@ from regard.attention.memory import Memory
 from regard.attention.scores import Score
 from regard.models.attention import ALIGNS, make_attend
 from regard.models.attention import HISTORIES as HISTORY_NAMES
-from regard.models.catalog import CAPTIONERS, MODELS, build
+from regard.models.catalog import CAPTIONERS, MODELS
 from regard.models.luong import LuongConfig, LuongDecoder
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 from regard.nn.decoders import Decoder
-from regard.nn.layers import FeedForward, NoPositions, PreNorm, TokenEmbedding
-from regard.nn.output import Output
+from regard.nn.layers import FeedForward, NoPositions, Output, PreNorm, TokenEmbedding
 from regard.nn.recurrent import RecurrentEncoder, SequenceReader
 from regard.nn.transformer import DecoderLayer, TransformerDecoder
 from regard.shapes import Tokens
@@ -181,7 +180,7 @@ def run_files() -> str:
     """Return the table of what each model of a run file with a decoder that reads something may name."""
     seq2seq = {name: model.config_class for name, model in MODELS.items() if name != "pretrained"}
     captioners = {name: model.config_class for name, model in CAPTIONERS.items()}
-    made = {name: (each, build(each(), 11, 11).decoder) for name, each in seq2seq.items()}
+    made = {name: (each, MODELS.build(each(), 11, 11).decoder) for name, each in seq2seq.items()}
     made |= {name: (each, CAPTIONERS.build(each(), 11).decoder) for name, each in captioners.items()}
     made["pointer-network"] = PointerNetworkConfig, PointerNetwork(2, PointerNetworkConfig()).decoder
     heads = ["`model: {name: ...}`", "`score:`", "`align:`", "`history:`", "reason for the limits"]

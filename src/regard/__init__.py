@@ -13,8 +13,10 @@ from regard.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from regard.attention import attend
+    from regard.attention.intervene import intervene
     from regard.attention.record import record
     from regard.hub.any_model import show
+    from regard.hub.similarity import similarity
     from regard.runs.interface import fit, train
     from regard.runs.run_file import load
     from regard.training.objectives import Supervised
@@ -24,9 +26,11 @@ __all__ = [
     "__version__",
     "attend",
     "fit",
+    "intervene",
     "load",
     "record",
     "show",
+    "similarity",
     "train",
 ]
 
@@ -34,9 +38,11 @@ HOMES = {
     "Supervised": "regard.training.objectives",
     "attend": "regard.attention",
     "fit": "regard.runs.interface",
+    "intervene": "regard.attention.intervene",
     "load": "regard.runs.run_file",
     "record": "regard.attention.record",
     "show": "regard.hub.any_model",
+    "similarity": "regard.hub.similarity",
     "train": "regard.runs.interface",
 }
 

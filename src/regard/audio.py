@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from jaxtyping import Float, Float32
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
 from regard.errors import InputError
@@ -29,7 +29,6 @@ PADDING = 1_000
 FLOOR, LEAST_DEVIATION = 1e-7, 1e-3
 """Added to the power of each band, and the least divisor: silence becomes zeros."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +220,7 @@ class LogMel:
     """The seconds from one frame to the next."""
     mels: Annotated[int, Field(ge=2, le=256)] = 40
     """The number of bands."""
-    lowest: Annotated[float, Field(ge=0)] = 60.0
+    lowest: NonNegativeFloat = 60.0
     """The lowest frequency of the bands, in hertz."""
     highest: Positive | None = None
     """The highest frequency of the bands, in hertz; by default half the rate."""
@@ -313,13 +312,13 @@ class Masking:
     Masked features are 0, the mean.
     """
 
-    time: Count = 0
+    time: NonNegativeInt = 0
     """The largest number of frames of a mask."""
-    times: Count = 1
+    times: NonNegativeInt = 1
     """The number of masks of frames."""
-    frequency: Count = 0
+    frequency: NonNegativeInt = 0
     """The largest number of bands of a mask."""
-    frequencies: Count = 1
+    frequencies: NonNegativeInt = 1
     """The number of masks of bands."""
     share: Annotated[float, Field(ge=0, le=1)] = 0.2
     """The largest share of a sound's frames of a mask."""

@@ -1,8 +1,9 @@
-"""The optional packages, the extra that brings each, and how to install it."""
+"""Optional packages, those that add parts of their own, and what operating systems lack."""
 
 import os
 import signal
 import sys
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from regard.errors import InputError
@@ -40,6 +41,16 @@ def how_to_install(package: str) -> str:
         return f"pip install 'regard[{extra}]'"
     place = "." if checkout == Path.cwd() else checkout
     return f"pip install -e '{place}[{extra}]'"
+
+
+def find_plugins(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name."""
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def name_package(point: EntryPoint) -> str:
+    """Return the package that an entry point belongs to, with its version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
 
 
 def check_file(path: Path | str, expected: str) -> Path:

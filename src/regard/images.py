@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor
 
 from regard.errors import InputError
@@ -249,13 +249,13 @@ class Augmentation:
 
     flip: bool = False
     """Mirror half of the images, left to right."""
-    shift: Annotated[int, Field(ge=0)] = 0
+    shift: NonNegativeInt = 0
     """Move each by up to so many pixels in each direction (He 2016, 1512.03385)."""
     turn: Annotated[float, Field(ge=0, le=180)] = 0.0
     """Rotate each by up to so many degrees either way."""
     stretch: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Scale each side by a factor of 1 - stretch to 1 + stretch."""
-    slant: Annotated[float, Field(ge=0)] = 0.0
+    slant: NonNegativeFloat = 0.0
     """Shift each column by up to so much of its distance from the middle."""
     outside: Annotated[int, Field(ge=0, le=255)] = 0
     """The value of pixels from outside the image, 0 (black) to 255."""

@@ -26,6 +26,8 @@ TextMetricName = Literal[
     "squad-f1",
 ]
 ErrorRateName = Literal["word-error-rate", "character-error-rate"]
+Metrics = dict[str, float]
+"""Metrics by name."""
 References = Sequence[Sequence[str]]
 """The references of each text, at least one."""
 Numbers = Float[Tensor, " example"]
@@ -309,7 +311,7 @@ def to_bio(tags: Sequence[str]) -> list[str]:
 
 def entity_metrics(
     predicted: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]
-) -> dict[str, float]:
+) -> Metrics:
     """Score entities, of which label and both ends must be right, as seqeval does.
 
     Returns:
@@ -349,7 +351,7 @@ def rank(numbers: Numbers) -> Numbers:
     return (torch.searchsorted(ordered, numbers) + last + 1) / 2
 
 
-def number_metrics(predicted: Numbers, expected: Numbers) -> dict[str, float]:
+def number_metrics(predicted: Numbers, expected: Numbers) -> Metrics:
     """Return the correlations and the mean errors of predicted numbers."""
     errors = predicted.double() - expected.double()
     return {

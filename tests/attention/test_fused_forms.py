@@ -88,7 +88,7 @@ def test_code_of_a_subclass_runs(name: str, masked: bool):
         torch.testing.assert_close(reader(query, memory), expected @ memory.value)
         read = reader.read(query, prepared, weights=True)
         torch.testing.assert_close(read.weights, expected)
-        with record(reader, rows=[3, 0]) as selected, record(reader) as maps:
+        with record(reader) as maps:
             reader(query, memory)
         torch.testing.assert_close(maps[""], expected)
         with record(reader, rows=[3, 0]) as selected:

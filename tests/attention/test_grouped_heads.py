@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 
 from regard.attention import Attend
-from regard.attention.heads import MultiHead
+from regard.attention.heads import MultiHead, causal_attention, empty_cache
 from regard.attention.masks import Mask, as_mask, causal, padding, window
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Cosine, Distance, Dot, General, ScaledDot, Score, TanhDot
-from regard.nn.kv_cache import causal_attention, empty_cache
 
 HEADS, WIDTH, QUERIES, KEYS = 6, 4, 5, 7
 SCORES = {"dot": Dot, "scaled": ScaledDot, "general": lambda: General(WIDTH, WIDTH, heads=HEADS), "cosine": Cosine}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import Attend
-from regard.attention.heads import MultiHead, remove_bias, self_attention
+from regard.attention.heads import MultiHead, causal_attention, empty_cache, remove_bias, self_attention
 from regard.attention.history import Coverage, SequentialAttend
 from regard.attention.masks import (
     Mask,
@@ -18,11 +18,10 @@ from regard.attention.masks import (
     padding,
     window,
 )
-from regard.attention.memory import Memory
+from regard.attention.memory import LEAST_ROOM, Memory
 from regard.attention.positions import Rotary
 from regard.attention.record import record
 from regard.attention.scores import Additive, ScaledDot
-from regard.nn.kv_cache import LEAST_ROOM, causal_attention, empty_cache
 from regard.testing import check_attention
 
 HEADS, WIDTH, LENGTH = 6, 4, 9

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import Attend
-from regard.attention.heads import MultiHead, NormalizedHeads, self_attention
+from regard.attention.heads import MultiHead, NormalizedHeads, causal_attention, empty_cache, self_attention
 from regard.attention.masks import Mask, causal, padding
 from regard.attention.memory import Memory, Packing
 from regard.attention.positions import (
@@ -22,7 +22,6 @@ from regard.attention.positions import (
     compute_frequencies,
 )
 from regard.attention.record import record
-from regard.nn.kv_cache import causal_attention, empty_cache
 from regard.testing import check_attention
 
 HEADS, WIDTH, LENGTH = 6, 4, 9

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard import record
+from regard import intervene, record
+from regard.attention.intervene import Cut, Uniform
 from regard.maps.reductions import Entropy, Greatest, Totals
 from tests.attention.tiny_models import DECODERS, ENCODERS, IMAGE, PAIRS, SEQ2SEQ, T5, TEXT, tiny
 
@@ -168,3 +169,88 @@ def test_a_search_that_drops_rows_or_tokens_is_refused(options: dict[str, int]):
     with pytest.raises(ValueError, match="record a pass over the finished text"), record(model):
         model.generate(prompt, max_new_tokens=9, do_sample=False, pad_token_id=0, **options)
     model.generate(prompt, max_new_tokens=2, do_sample=False, pad_token_id=0, **options)
+
+
+EDGES = torch.zeros(11, 11, dtype=torch.bool)
+EDGES[3:5, [0, 2]] = True
+EDGES[4] = True  # a query without any key
+
+
+def cut_softmax(scores: Tensor, *args: Any, softmax: Any = nn.functional.softmax, **options: Any) -> Tensor:
+    """The softmax of a model's own attention, where queries do not see some keys."""
+    if scores.ndim != 4 or scores.shape[-2] not in (5, 11):
+        return softmax(scores, *args, **options)
+    edges = EDGES[: scores.shape[-2], : scores.shape[-1]]
+    return softmax(scores.masked_fill(edges, -torch.inf), *args, **options).nan_to_num(0.0)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@torch.no_grad()
+def test_cut_edges_are_those_of_a_masked_model(name: str, monkeypatch: pytest.MonkeyPatch):
+    changes = Cut(queries=[3], keys=[0, 2]), Cut(queries=[4])
+    model = tiny(name)
+    given = inputs(name) | {"attention_mask": torch.ones_like(TOKENS)}
+    before = output(model(**given))
+    with intervene(model, *changes), record(model) as maps:
+        cut = output(model(**given))
+    assert all(not weights[:, :, 4].any() for weights in maps.values())
+    model.set_attn_implementation("eager")
+    with intervene(model, *changes):
+        torch.testing.assert_close(output(model(**given)), cut, rtol=1e-5, atol=1e-5)
+    monkeypatch.setattr(nn.functional, "softmax", cut_softmax)
+    expected = output(model(**given))
+    torch.testing.assert_close(cut, expected, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(before, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mistral", "gemma3"])
+@torch.no_grad()
+def test_a_cached_text_obeys_as_an_uncached_one(name: str):
+    """Positions of queries are those of the text, in every step of a search."""
+    model = tiny(name)
+    texts = {}
+    for cache in (True, False):
+        options = {"max_new_tokens": 5, "do_sample": False, "use_cache": cache, "pad_token_id": 0}
+        with intervene(model, Cut(queries=[3, 12], keys=[2, 11]), Cut(queries=[4, 13])):
+            found = model.generate(TOKENS[:1], output_logits=True, return_dict_in_generate=True, **options)
+        texts[cache] = torch.stack(found.logits)
+    torch.testing.assert_close(texts[True], texts[False], rtol=1e-4, atol=1e-5)
+
+
+def test_pytorchs_own_attention_is_recorded_and_changed():
+    """Of layers with a fast path, of a bare module, and of a function in somebody's module."""
+
+    class Reader(nn.Module):
+        def forward(self, states: Tensor) -> Tensor:
+            return nn.functional.scaled_dot_product_attention(states, states, states, is_causal=True)
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
+            self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+            self.reader = Reader()
+            self.heads = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, states: Tensor, hidden: Tensor) -> Tensor:
+            states = self.reader(self.encoder(states, src_key_padding_mask=hidden))
+            return self.heads(states, states, states, key_padding_mask=hidden)[0]
+
+    model, states, hidden = Network().eval(), torch.randn(2, 5, 8), torch.arange(5).expand(2, 5) > 3
+    with torch.no_grad():
+        before = model(states, hidden)
+        with record(model) as maps:
+            torch.testing.assert_close(model(states, hidden)[:, :4], before[:, :4])
+        assert [*maps] == ["encoder.layers.0.self_attn", "encoder.layers.1.self_attn", "reader", "heads"]
+        assert all(not weights[..., 4].any() for name, weights in maps.items() if name != "reader")
+        torch.testing.assert_close(maps["heads"].sum(-1), torch.ones(2, 2, 5))
+        with intervene(model, Cut(keys=[2])), record(model) as maps:
+            cut = model(states, hidden)
+        assert all(not weights[..., 2].any() for weights in maps.values())
+        cut_too = hidden | (torch.arange(5) == 2)
+        with intervene(model, Cut(keys=[2]), only="reader"):
+            torch.testing.assert_close(model(states, cut_too)[:, [0, 1, 3]], cut[:, [0, 1, 3]])
+        with intervene(model, Uniform(heads=[1]), only="heads"), record(model, "heads") as maps:
+            model(states, hidden)
+        torch.testing.assert_close(maps["heads"][:, 1], torch.tensor([0.25] * 4 + [0.0]).expand(2, 5, 5))
+    assert torch.backends.mha.get_fastpath_enabled()

@@ -14,8 +14,8 @@ from regard.attention.heads import MultiHead, self_attention
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive
-from regard.attribution.aggregation import ValueNorms
-from regard.attribution.cross_attention import (
+from regard.attribution.attention import (
+    ValueNorms,
     attribute_by_weights,
     attribute_cross_attention,
     compute_input_gradient,

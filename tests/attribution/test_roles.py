@@ -13,7 +13,7 @@ from regard.decoding.texts import search_texts
 from regard.errors import InputError
 from regard.maps import rollout
 from regard.models.bahdanau import BahdanauConfig
-from regard.models.catalog import build
+from regard.models.catalog import MODELS
 from regard.tasks.options import FigureOptions, ViewName
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.text.kinds import END, START
@@ -89,7 +89,7 @@ def test_a_gradient_is_of_the_whole_model():
 def test_a_recurrent_side_has_none(role: Role):
     run = writing()
     small = BahdanauConfig(embedding=5, width=7, attention=3, maxout=2)
-    model = build(small, run.tokenizers.source.size, run.tokenizers.target.size).eval()
+    model = MODELS.build(small, run.tokenizers.source.size, run.tokenizers.target.size).eval()
     other = Seq2SeqRun(run.config, model, run.tokenizers)
     with pytest.raises(InputError, match="is recurrent without attention"):
         other.attribute(TEXT, role=role)

@@ -8,18 +8,17 @@ import pytest
 import torch
 
 from regard import record
-from regard.attribution.self_attention import attribute_text
+from regard.attribution.attention import attribute_text
 from regard.errors import InputError
 from regard.maps import TextWeights
 from regard.maps.alignment import Side
 from regard.maps.heads import HeadMaps
 from regard.models.attention_language_model import AttentionLanguageModelConfig
-from regard.models.catalog import build_language_model
+from regard.models.catalog import LANGUAGE_MODELS
 from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.lstmn import LSTMNConfig
-from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.language_model.run import LanguageModelling, LanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import END
 from tests.attribution.untrained import TEXT as WARM
@@ -38,7 +37,7 @@ CONFIGS = {
 def opened(config: Any) -> LanguageModelRun:
     torch.manual_seed(3)
     tokenizer = Tokenizer.train(TokenizerSettings("space"), [TEXT])
-    model = build_language_model(config, tokenizer.size).eval()
+    model = LANGUAGE_MODELS.build(config, tokenizer.size).eval()
     return LanguageModelRun(LanguageModelling.__new__(LanguageModelling), model, tokenizer)
 
 

@@ -6,20 +6,17 @@ import torch
 
 from regard.data.tokens import Tokenizers
 from regard.models.bert import Bert
-from regard.models.catalog import CLASSIFIERS, build, build_language_model
+from regard.models.catalog import CLASSIFIERS, LANGUAGE_MODELS, MODELS
 from regard.models.vit import Vit, VitConfig
 from regard.runs import run_file
 from regard.runs.recipes import path_of
-from regard.tasks.classification.config import Classification
+from regard.tasks.classification.inputs import Classification
 from regard.tasks.classification.run import ClassificationRun, ClassOutputs
-from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.image_classification import ImageClassification, ImageClassificationRun
+from regard.tasks.language_model.run import LanguageModelling, LanguageModelRun
 from regard.tasks.masked_language_model.config import MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
-from regard.tasks.seq2seq.config import Seq2Seq
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.seq2seq.run import Seq2Seq, Seq2SeqRun
 from regard.text import Tokenizer, TokenizerSettings
 
 TEXT = "the cat sat on the warm mat"
@@ -40,7 +37,7 @@ def writing() -> Seq2SeqRun:
     assert isinstance(found, Seq2Seq)
     target = Tokenizer.train(TokenizerSettings("bpe", size=290), [TEXT])
     tokenizers = Tokenizers(Tokenizer.train(TokenizerSettings("character"), [TEXT]), target)
-    return Seq2SeqRun(found, build(found.model, tokenizers.source.size, target.size).eval(), tokenizers)
+    return Seq2SeqRun(found, MODELS.build(found.model, tokenizers.source.size, target.size).eval(), tokenizers)
 
 
 def going_on() -> LanguageModelRun:
@@ -48,7 +45,7 @@ def going_on() -> LanguageModelRun:
     found = config("language-gpt2", "data.train=a", "model={name: gpt2, layers: 2, width: 6, heads: 3, context: 31}")
     assert isinstance(found, LanguageModelling)
     tokenizer = Tokenizer.train(TokenizerSettings("space"), [TEXT])
-    return LanguageModelRun(found, build_language_model(found.model, tokenizer.size).eval(), tokenizer)
+    return LanguageModelRun(found, LANGUAGE_MODELS.build(found.model, tokenizer.size).eval(), tokenizer)
 
 
 def filling() -> MaskedLanguageModelRun:

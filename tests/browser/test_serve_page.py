@@ -1,5 +1,7 @@
 """The served page in a real browser: streaming, pointing and changing words, by mouse and by keyboard only."""
 
+import json
+import math
 import re
 import threading
 from base64 import b64encode
@@ -8,14 +10,18 @@ from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from regard.attribution.effects import MapCut
 from regard.audio import Sound, encode_audio
 from regard.serve.worker import IsActive, ResponsePart, ServedRun
+from regard.tasks.options import AttributionOptions
 from tests.browser.conftest import PATIENCE, Visit
+from tests.browser.view import cell
 from tests.serve import toys
 from tests.serve.serving import serving
 from tests.serve.test_runs import of
@@ -171,6 +177,91 @@ def test_the_keyboard_alone_is_enough(visit: Visit):
         page.keyboard.press("Enter")
         page.locator("#tokens .forced").nth(1).wait_for()
         finished(page)
+
+
+def test_attention_is_cut_by_mouse_and_keyboard(visit: Visit):
+    """A cell, several, a label, a head; back again; and the link to it opens the same in another page."""
+    run = toys.translator("transformer")
+    with serving(of(run), of(toys.translator(), "other")) as address:
+        page = visit(address)
+        submit(page)
+        finished(page)
+        page.get_by_role("button", name="Cut attention").click()
+        canvas = page.locator(".regard-extent canvas").first
+        ends = [dict(zip("xy", cell(page, *at), strict=True)) for at in ((1, 2), (0, 1))]
+        canvas.hover(position=ends[0])
+        page.mouse.down()
+        canvas.hover(position=ends[1])
+        page.mouse.up()
+        finished(page, "1 cut:")
+        outputs = [page.locator("#cut-output").inner_text()]
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Shift+ArrowLeft")
+        page.keyboard.press("Enter")
+        finished(page, "2 cuts:")
+        page.get_by_role("button", name="Lines").click()
+        page.locator('.regard-token[data-side="source"]').nth(3).click()
+        finished(page, "3 cuts:")
+        assert page.locator(".regard-cut").count() == 1
+        page.get_by_role("button", name="All heads").click()
+        page.get_by_role("button", name="layer 1, head 2", exact=True).focus()
+        page.keyboard.press("Enter")
+        finished(page, "4 cuts:")
+        assert page.evaluate("document.activeElement.ariaLabel") == "layer 1, head 2, off"
+        page.keyboard.press("Escape")
+        assert page.get_by_role("button", name="Cut attention").get_attribute("aria-pressed") == "false"
+        stored = json.loads(parse_qs(page.evaluate("location.hash").removeprefix("#"))["cuts"][0])
+        assert stored == [
+            {"maps": None, "queries": [0, 1], "keys": [1, 2]},
+            {"maps": None, "queries": [1], "keys": [0, 1]},
+            {"maps": [3, 4, 5], "queries": None, "keys": [3]},
+            {"maps": [5], "queries": None, "keys": None},
+        ]
+        texts = [page.locator(each).inner_text() for each in ("#cut-output", "#cut-list", "#cut-tokens", "#status")]
+        other = visit(address)
+        link = page.locator("#cut-link").evaluate("each => each.href")
+        other.goto(link)
+        other.reload()
+        finished(other, "4 cuts:")
+        assert [other.locator(e).inner_text() for e in ("#cut-output", "#cut-list", "#cut-tokens", "#status")] == texts
+        for _ in range(3):
+            page.get_by_role("button", name="Undo").click()
+        finished(page, "1 cut:")
+        assert [page.locator("#cut-output").inner_text()] == outputs
+        page.get_by_role("button", name="Undo").click()
+        finished(page, "All cuts are undone.")
+        assert page.locator("#cut-result").is_hidden()
+        assert page.evaluate("location.hash") == ""
+        for part, message in (
+            ("cuts=%5B%7B%22keys%22%3A%5B99%5D%7D%5D", "keys [99] do not exist"),
+            ("run=nobody", "this server has no run nobody"),
+            ("output=another", "not the one of the link"),
+        ):
+            name = part.split("=")[0]
+            other.goto(re.sub(f"{name}=[^&]*", part, link))
+            finished(other, message)
+
+
+def test_tokens_that_change_under_cuts_are_marked(visit: Visit):
+    run = toys.translator()
+    expected = run.compare_cuts(SOURCE, [MapCut()], AttributionOptions(beam=1))
+    texts = list(expected["prediction"]["tokens"])
+    changed = [old != new for old, new in zip(expected["tokens"], expected["prediction"]["tokens"], strict=True)]
+    assert any(changed)
+    with serving(of(run)) as address:
+        page = visit(address)
+        submit(page)
+        finished(page)
+        page.get_by_role("button", name="Switch off the visible heads").click()
+        finished(page, f"1 cut: {sum(changed)} of {len(changed)} tokens changed.")
+        pieces = page.locator("#cut-output > *")
+        assert pieces.all_inner_texts() == texts
+        assert pieces.evaluate_all("all => all.map(each => each.matches('mark'))") == changed
+        (first, *_) = page.locator("#cut-tokens li span").all_inner_texts()
+        before, after = (f"{100 * math.exp(expected[each][0]):.0f} %" for each in ("before", "after"))
+        assert first == f"{before} → {after}"
+        page.get_by_role("button", name="Restore all").click()
+        page.locator("#cut-result").wait_for(state="hidden")
 
 
 def test_tokens_are_always_text(visit: Visit):

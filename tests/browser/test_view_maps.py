@@ -8,11 +8,11 @@ import pytest
 import torch
 from numpy.random import default_rng
 
-from regard.attribution.cross_attention import attribute_cross_attention
+from regard.attribution.attention import attribute_cross_attention
 from regard.maps.alignment import Side
 from regard.maps.lookups import AlternativeMap, Breakdown, Lookups, Patches, patch_labels
 from regard.models.bahdanau import BahdanauConfig
-from regard.models.catalog import build
+from regard.models.catalog import MODELS
 from regard.pictures import View
 from tests.browser.view import (
     WORDS,
@@ -80,6 +80,20 @@ def test_norms_are_displayed_unscaled(opened: Opened):
     choose(page, "Layer", "layer 1")
     choose(page, "Head", "2")
     np.testing.assert_allclose(table(page), one.weights[1, 2], atol=6e-4)
+
+
+def test_the_greatest_effects_are_listed(opened: Opened):
+    effects = np.round(default_rng(3).normal(size=(2, 4)), 3)
+    lookups = Lookups(effects[None, None], ("a", "b", "c", "a"), ("x", "y"), kind="effect", amounts=True, signed=True)
+    page = opened(View(lookups))
+    lines = page.locator(".regard-effects li button")
+    order = sorted(np.ndindex(2, 4), key=lambda at: -effects[at])
+    edges = [
+        f"{'xy'[t]} → {('a1', 'b', 'c', 'a4')[s]} {effects[t, s]:.3f} nats" for t, s in order if effects[t, s] > 0
+    ][:5]
+    assert lines.all_inner_texts() == edges
+    lines.first.click()
+    assert f"{effects.max():.3f}" in status(page)
 
 
 def test_the_scale_of_a_map_follows_the_map(opened: Opened):
@@ -309,7 +323,7 @@ def test_a_click_breaks_a_lookup_down(opened: Opened):
 def test_a_click_breaks_an_additive_lookup_down(opened: Opened):
     """Of a fresh model of Bahdanau's: each key's score, weight and value, and one score as a sum."""
     torch.manual_seed(3)
-    model = build(BahdanauConfig(embedding=5, width=7, attention=11, maxout=2), 13, 13).eval()
+    model = MODELS.build(BahdanauConfig(embedding=5, width=7, attention=11, maxout=2), 13, 13).eval()
     for each in model.decoder.parameters():
         torch.nn.init.normal_(each, std=0.7)
     source, target = Side.of(("a", "b", "c", "d", "</s>")), Side.of(("x", "y", "</s>"))

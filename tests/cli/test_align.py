@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.attribution.cross_attention import record_source_attention
+from regard.attribution.attention import record_source_attention
 from regard.data.pairs import Pair, read_parallel
 from regard.runs.run_file import load
 from regard.tasks.seq2seq.run import Seq2SeqRun
@@ -173,6 +173,23 @@ def test_gold_links_may_count_from_one(regard, tmp_path: Path):
     gold.write_text("0-1\n", encoding="utf-8")
     code, _, errors = regard("aer", str(found), str(gold), "--one-based")
     assert (code, errors) == (2, f"regard: {gold}:1: a link has the word 0, but --one-based counts from 1\n")
+
+
+@pytest.mark.parametrize("command", ["align", "score"])
+def test_both_sides_of_a_line_and_a_column_of_numbers(
+    regard, run: Path, texts: list[str], tmp_path: Path, command: str
+):
+    file = tmp_path / "both.txt"
+    file.write_text("14 July 1989 ||| 1989-07-14\n ||| a\n3 May 2018 ||| 2018-05-03\n", encoding="utf-8")
+    first, last = regard(command, str(run), *texts)[1].splitlines()
+    code, output, errors = regard(command, str(run), "--source", str(file))
+    assert (code, output.splitlines(), errors) == (0, [first, "", last], "")
+    code, _, errors = regard(command, str(run), *texts[:2])
+    assert (code, "a:1: expected one ||| between two texts; or set --target" in errors) == (2, True)
+    for name in "ab":
+        (tmp_path / name).write_text("0\t5 May\n1\t6 May\n")
+    errors = regard(command, str(run), *texts)[2]
+    assert f"{tmp_path / 'a'}:1: both sides begin with 0 and a tab, which is read as text" in errors
 
 
 def test_a_pair_with_a_blank_side_has_a_blank_line(regard, run: Path, texts: list[str], tmp_path: Path):

@@ -47,6 +47,9 @@ def test_files_of_lines_and_of_rows(run: Path, tmp_path: Path, regard):
     places = [each.pop("place") for each in again]
     assert places == [f"{table}:{n}" for n in (2, 3, 4)] + [f"{keyed}:{n}" for n in (1, 2, 3)]
     assert again == found * 2
+    words = lines.rename(tmp_path / "a.conllu")
+    errors = regard("predict", str(run), "--input", str(words), "--output", str(tmp_path / "3"))[2]
+    assert "a.conllu: has a word a line, and --input reads a text a line" in errors
 
 
 @pytest.mark.parametrize(

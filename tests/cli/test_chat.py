@@ -38,7 +38,7 @@ def test_what_was_said_is_the_source(
 ):
     from regard.cli import predict as commands
     from regard.cli.main import main
-    from regard.tasks.prediction import GeneratedText
+    from regard.tasks.options import GeneratedText
 
     asked = []
 

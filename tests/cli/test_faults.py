@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.cli.console import explain
+from regard.cli.main import explain
 from regard.errors import InputError, RunError
 from regard.training.update import Stopped
 from tests.cli.command import tiny
@@ -30,6 +30,7 @@ LONG = "x" * 300
         (Stopped(signal.SIGINT, 7, Path("run")), "stopped by SIGINT after update 7", 130),
         (KeyboardInterrupt(), "interrupted", 130),
         (MemoryError(), "out of memory", 1),
+        (UnicodeEncodeError("ascii", "ä", 0, 1, ""), r"'\xe4' cannot be written in ascii; set PYTHONUTF8=1", 2),
         (
             torch.OutOfMemoryError("CUDA out of memory. Tried 2 GiB"),
             "out of memory (CUDA out of memory. Tried 2 GiB)",
@@ -42,6 +43,8 @@ LONG = "x" * 300
         (KeyError("missing"), "unexpected KeyError: 'missing'; run again with --debug", 1),
         (RuntimeError("one\n two"), "unexpected RuntimeError: one two; run again", 1),
         (AssertionError(), "unexpected AssertionError; run again", 1),
+        (TypeError("no <f at 0x7ff756930b8d> Exception raised from C: 0x1234567"), "unexpected TypeError: no <f>;", 1),
+        (RuntimeError("Storage size calculation overflowed with sizes=[1]"), "out of memory (Storage size", 1),
     ],
 )
 def test_message_and_exit_code(error: BaseException, said: str, code: int):
@@ -112,11 +115,20 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
+class PanicException(BaseException):
+    """Raised as by a native library in Rust."""
+
+
+def panic() -> None:
+    raise PanicException("on purpose")
+
+
 @pytest.mark.parametrize(
     ("action", "code", "said"),
     [
         (fail, 1, "regard: unexpected LookupError: on purpose; run again with --debug to see where\n"),
         (interrupt, 130, "regard: interrupted\n"),
+        (panic, 1, "regard: unexpected PanicException: on purpose; run again with --debug to see where\n"),
     ],
 )
 def test_an_error_in_a_command_is_one_line(regard, monkeypatch: pytest.MonkeyPatch, action, code: int, said: str):

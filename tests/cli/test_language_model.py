@@ -77,7 +77,7 @@ def test_generate_reads_prompts_from_standard_input(written: Path):
 
 
 def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Path):
-    code, output, _ = regard("evaluate", str(written), "--json")
+    code, output, _ = regard("evaluate", str(written), "--own-data", "--json")
     assert code == 0
     assert set(json.loads(output)) == {"perplexity", "loss", "word_perplexity", "bits_per_character"}
     assert regard("evaluate", str(written), str(text), "--json")[1] == output

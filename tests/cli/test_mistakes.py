@@ -36,7 +36,7 @@ CASES = {
     "one text file of a translation": (
         "translate-rnn --set data.train=a.de --set data.source=2",
         "--set data.train: got 'a.de', expected a list, as --set 'data.train=[A, B]'; files are read by kind parallel "
-        "or table or squad; there is no such file: a.de",
+        "or table or dialogue or squad; there is no such file: a.de",
     ),
     "several files of one text": (
         "characters-gpt2 --set data.train=[a.txt,b.txt]",
@@ -44,7 +44,8 @@ CASES = {
     ),
     "a file instead of generated data": (
         "dates --set data.train=a.txt",
-        "--set data.train: got 'a.txt', expected a whole number; files are read by kind parallel or table or squad",
+        "--set data.train: got 'a.txt', expected a whole number; files are read by kind parallel or table or dialogue "
+        "or squad; there is no such file: a.txt",
     ),
     "a folder of sounds with tables of sets": (
         "spoken-digits --set data.train=sounds",

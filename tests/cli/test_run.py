@@ -14,6 +14,7 @@ import pytest
 from torch import Tensor
 
 from regard.attribution.kinds import KIND_NAMES, Kind
+from regard.data.pairs import Parallel
 from regard.data.tokens import Tokenizers
 from regard.decoding.search import Search
 from regard.maps.alignment import Alignment
@@ -21,9 +22,8 @@ from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.tasks.prediction import GeneratedText
-from regard.tasks.seq2seq.config import Seq2Seq
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.options import GeneratedText
+from regard.tasks.seq2seq.run import Seq2Seq, Seq2SeqRun
 from regard.text import Tokenizer, TokenizerSettings
 from tests.cli.command import finish, start, tiny
 
@@ -113,27 +113,42 @@ def test_evaluate_on_the_test_set_gives_the_figures_of_training(regard, run: Pat
     assert {f"test/{name}": figure for name, figure in json.loads(output).items()}.items() <= result.items()
 
 
+class Opened(Seq2SeqRun):
+    checks_finite = False  # it has no model
+
+    def __init__(self, data: Any = None):
+        self.config: Any = SimpleNamespace(data=data, search=Search(beam=3), metrics=("bleu",))
+
+    def _evaluate(self, pairs, options):
+        seen = [(pair.source, pair.target) for pair in pairs or []]
+        return {"seen": float(seen == PAIRS), "beam": options.beam or 0}
+
+
+@pytest.mark.parametrize("path", ["/etc/hosts", "../a", "s3://bucket/a", "inner/../../a", "link", "lin*"])
+def test_a_run_reads_its_own_data_only_here(regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str):
+    """A stranger's run file fetches nothing and reads no file outside the current folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to("/etc/hosts")
+    monkeypatch.setattr("regard.runs.run_file.load", lambda *_, **__: Opened(Parallel(test=("a", path))))
+    code, _, errors = regard("evaluate", "run")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert f"run: its run file names {path!r}, a URL or a path outside the current folder" in errors
+    assert regard("evaluate", "run", "--own-data")[0] == 0
+    monkeypatch.setattr("regard.runs.run_file.load", lambda *_, **__: Opened(Parallel(test=("a", "inner/b"))))
+    assert regard("evaluate", "run")[0] == 0
+
+
 @pytest.mark.parametrize(
     "files", [["source.txt", "target.txt"], ["pairs.jsonl"], ["numbered.tsv.gz", "--columns", "2,1"]]
 )
 def test_evaluate_reads_files(regard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: list[str]):
-    class Fake(Seq2SeqRun):
-        checks_finite = False  # it has no model
-
-        def __init__(self):
-            self.config: Any = SimpleNamespace(data=None, search=Search(beam=3), metrics=("bleu",))
-
-        def _evaluate(self, pairs, options):
-            seen = [(pair.source, pair.target) for pair in pairs or []]
-            return {"seen": float(seen == PAIRS), "beam": options.beam or 0}
-
     monkeypatch.chdir(tmp_path)
     for side, name in enumerate(("source.txt", "target.txt")):
         Path(name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS), encoding="utf-8")
     rows = (json.dumps({"source": source, "target": target}) for source, target in PAIRS)
     Path("pairs.jsonl").write_text("\n".join(rows), encoding="utf-8")
     Path("numbered.tsv.gz").write_bytes(gzip.compress("".join(f"{b}\t{a}\n" for a, b in PAIRS).encode()))
-    monkeypatch.setattr("regard.runs.run_file.load", lambda path, **options: Fake())
+    monkeypatch.setattr("regard.runs.run_file.load", lambda path, **options: Opened())
     code, output, errors = regard("evaluate", "run", *files, "--beam", "7")
     assert (code, output) == (0, "seen  1\nbeam  7\n")
     assert errors.startswith(f"regard: scored: {len(PAIRS)} examples, {files[0]}")

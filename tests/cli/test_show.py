@@ -1,6 +1,7 @@
 """`regard show`: views, tables, comparisons and several kinds of maps, of every kind of run."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,8 +30,11 @@ PAIR = f"{TEXT}\tthe cat"
 @pytest.mark.parametrize(("make", "text"), [(writing, TEXT), (going_on, TEXT), (filling, TEXT), (telling, PAIR)])
 def test_each_view_of_each_kind_of_run(make, text: str, view, tmp_path: Path):
     run, out = make(), tmp_path / OUT
-    if (make, view) == (writing, "rollout"):
-        with pytest.raises(InputError, match="the view rollout needs several self-attention layers"):
+    refused = {"similarity": "is of two texts"} | (
+        {"rollout": "needs several self-attention layers"} if make is writing else {}
+    )
+    if view in refused:
+        with pytest.raises(InputError, match=f"the view {view} {refused[view]}"):
             drawn(run, text, out, FigureOptions(view=view))
         return
     answer, paths = drawn(run, text, out, FigureOptions(view=view))
@@ -82,10 +86,12 @@ def test_chosen_heads_as_lines(tmp_path: Path):
     assert ("layer 0, head 0" in text, "layer 1, head 1" in text) == (True, False)
 
 
-def test_a_page_has_no_view(tmp_path: Path):
-    for options in (FigureOptions(words=True), FigureOptions(view="lines")):
-        with pytest.raises(InputError, match=r"an \.html page shows every map; remove the maps, the view"):
+def test_a_page_has_some_views_and_none_of_their_options(tmp_path: Path):
+    for options in (FigureOptions(words=True), FigureOptions(view="entropy")):
+        with pytest.raises(InputError, match=r"an \.html page shows every map in the views matrix, lines"):
             drawn(filling(), TEXT, tmp_path / "b.html", options)
+    drawn(filling(), TEXT, tmp_path / "b.html", FigureOptions(view="lines"))
+    assert json.loads(Reader((tmp_path / "b.html").read_text()).scripts[0])["view"] == "lines"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +128,7 @@ def test_what_does_not_go_together_is_one_line(regard, arguments: list[str], sai
 
 
 def test_what_is_too_large_is_refused_with_the_options_that_help(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("regard.pictures.views.LABELS", 5)
+    monkeypatch.setattr(import_module("regard.pictures.heatmap"), "LABELS", 5)
     with pytest.raises(InputError, match="at most 5 per side are drawn: give words, source or target"):
         drawn(filling(), TEXT, tmp_path / "a.svg", FigureOptions(), maps=[0])
     with pytest.raises(InputError, match=r"at most 0\.001 MB are written, unless largest \(--largest\) is set higher"):
@@ -324,7 +330,7 @@ def test_a_page_has_the_maps_of_each_kind(name: str, tmp_path: Path):
             assert (packed["source"], packed["target"]) == (list(text.labels), ["the class"])
             continue
         same(packed, page, lookups_of(run, given, kind))
-    assert [each.get("heads") for each in maps] == [None, 1, 3, 1]
+    assert [each.get("heads") for each in maps] == [None, 1, 3, 1, 1]
     assert page.get("first") == ("weights of the class" if name == "classes" else None)
 
 

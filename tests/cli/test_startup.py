@@ -7,15 +7,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 import regard
 from regard import attention
 from regard.attention import record as recording
-from regard.cli.console import pause_collection
-from regard.cli.main import COMMANDS, main
-from regard.config.registry import Registry
+from regard.cli.main import COMMANDS, main, pause_collection
+from regard.config.loader import Registry
 from regard.models import catalog
 from regard.runs import run_file
 from regard.tasks.catalog import TASKS
@@ -42,7 +42,7 @@ def test_a_run_is_loaded_without_what_trains_it():
 def test_an_answer_waits_for_its_own_task_and_model_alone(run: Path):
     predicting = "import regard.cli.main as m; assert m.main(['predict', *sys.argv[1:]]) == 0"
     found, bare = modules(predicting, str(run), "14 July 1989"), modules("import torch")
-    assert found & rooms() == {"regard.tasks.seq2seq.config", "regard.tasks.seq2seq.run"}
+    assert found & rooms() == {"regard.tasks.seq2seq.training"}
     tables = (catalog.MODELS, catalog.CAPTIONERS, catalog.LANGUAGE_MODELS, catalog.CLASSIFIERS)
     assert found & {home for table in tables for home in places(table)} == {"regard.models.bahdanau"}
     assert not {name for name in found if "gpt2" in name}
@@ -56,13 +56,8 @@ def places(table: Registry) -> set[str]:
 
 
 def rooms() -> set[str]:
-    """The modules that tasks name as their parts."""
-    tasks = TASKS.values()
-    return {
-        f"{t.package}.{p.partition(':')[0]}".rstrip(".")
-        for t in tasks
-        for p in (t.config_place, t.setup_place, t.run_place)
-    }
+    """The modules that have the tasks."""
+    return places(TASKS)
 
 
 def test_a_run_file_is_read_by_its_task_alone():
@@ -177,7 +172,8 @@ def test_help_of_every_command_fits_80_columns(monkeypatch: pytest.MonkeyPatch, 
     assert max(map(len, overview.splitlines())) <= 80
     for group, commands in COMMANDS.items():
         assert f"─ {group} ─" in overview
-        for function in commands:
+        for location in commands:
+            function = resolve_name(f"regard.cli.{location}")
             name = function.__name__.rstrip("_")
             summary = (function.__doc__ or "").splitlines()[0]
             assert re.search(rf"│ {name} +{re.escape(summary)} +│", overview), name

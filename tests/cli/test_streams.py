@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from regard.cli.console import CHUNK, iterate_chunks, open_standard_input
+from regard.cli.main import CHUNK, iterate_chunks, open_standard_input
 from regard.data.files import Limits
 from regard.errors import InputError
 from tests import forked

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli.main import main
-from regard.tasks.prediction import GeneratedText
+from regard.tasks.options import GeneratedText
 from regard.tasks.run import output_warnings
 from regard.tasks.seq2seq.run import Seq2SeqRun
 from regard.tasks.tagging.run import Span, TaggingRun, TagsPrediction

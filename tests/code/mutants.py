@@ -35,6 +35,27 @@ SOFT, HARD, LOCATION = "attention/align/soft.py", "attention/align/hard.py", "at
 MASKS, MEMORY, POSITIONS = "attention/masks.py", "attention/memory.py", "attention/positions.py"
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
+        "a cut counts the queries of each step anew",
+        "attention/intervene.py",
+        'first = {"queries": self.first_query,',
+        'first = {"queries": 0,',
+        ("tests/laws/test_interventions.py",),
+    ),
+    Mutant(
+        "a cut of one head hides a key from all",
+        "attention/intervene.py",
+        "            if chosen is None:\n",
+        '            if chosen is None or name == "heads":\n',
+        ("tests/laws/test_interventions.py",),
+    ),
+    Mutant(
+        "an effect is a gain",
+        "attribution/effects.py",
+        "effects.append(base - score(len(group)))",
+        "effects.append(score(len(group)) - base)",
+        ("tests/attribution/test_effects.py",),
+    ),
+    Mutant(
         "softmax does not zero masked keys",
         SOFT,
         "return _zero(torch.softmax(scores, -1), forbidden)",
@@ -43,7 +64,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "two caches that grow from one share a position",
-        "nn/kv_cache.py",
+        "attention/memory.py",
         "if self.written != [self.length] or end",
         "if end",
         ATTENTION,

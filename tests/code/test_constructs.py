@@ -22,7 +22,7 @@ DEFERRING = (
     "regard.hub.open_run",
     "regard.models.catalog",
     "regard.models.published",
-    "regard.tasks.prediction",
+    "regard.tasks.options",
 )  # may import our own modules late, so that --help needs no torch, and a run no reader of published models
 HOSTS = {
     "aclanthology.org",

@@ -63,7 +63,7 @@ def test_imports_point_downward():
 
 def test_tables_of_names_are_read():
     assert "regard.models.luong" in own(modules()["regard.models.catalog"])
-    assert "regard.tasks.meta_rl" in own(modules()["regard.tasks.meta_rl"])
+    assert "regard.tasks.meta_rl" in own(modules()["regard.tasks.catalog"])
 
 
 def test_vocabulary_imports_nothing_of_ours():

@@ -1,12 +1,13 @@
 """A task is a room, a package or a file: shared code names no task; a room enters another only as listed here."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from regard.tasks.catalog import TASKS
 from tests.code.tree import Module, imported, imports, modules
 
-ROOMS = {place.partition(":")[0]: name for name, place in TASKS.locations.items()}
+ROOMS = {re.split("[.:]", place)[0]: name for name, place in TASKS.locations.items()}
 """Each task's name by that of its package."""
 PREFIX = "regard.tasks."
 SHARED = ("cli", "serve", "runs", "hub", "experiments")

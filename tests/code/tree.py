@@ -61,8 +61,7 @@ def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def named(module: Module) -> Iterator[tuple[str, str]]:
-    """The modules and classes of every table of names, `Registry("package", {"name": "module:class"})`, and of every
-    task, `LazyTask(__name__, "module:class", ...)`."""
+    """The modules and classes of every table of names, `Registry("package", {"name": "module:class"})`."""
     for node in ast.walk(module.tree):
         match node:
             case ast.Call(func=ast.Name(id="Registry"), args=[ast.Constant(value=package), ast.Dict(values=homes)]):
@@ -71,10 +70,6 @@ def named(module: Module) -> Iterator[tuple[str, str]]:
                         continue
                     file, _, attribute = ast.literal_eval(home).partition(":")
                     yield f"{package}.{file}", attribute
-            case ast.Call(func=ast.Name(id="LazyTask"), args=[ast.Name(id="__name__"), *places]):
-                for place in places:
-                    file, _, attribute = ast.literal_eval(place).partition(":")
-                    yield f"{module.name}.{file}".rstrip("."), attribute
 
 
 def length(function: Function) -> int:

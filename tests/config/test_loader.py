@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies
 from pydantic import Field
 
-from regard.config.loader import Renames, load
-from regard.config.registry import Discriminated, Registry
+from regard.config.loader import Discriminated, Registry, Renames, load
 from regard.config.yaml_tree import Node, apply_setting, dump, format_setting
 from regard.errors import InputError
 from regard.runs import run_file
@@ -186,6 +185,7 @@ def test_every_spelling_of_a_number_is_a_number(write, text: str) -> None:
         ),
         (GOOD.replace("steps: 11", "steps: 5\n  average: true"), ["recipe.yaml:5: training ... at least 7 steps"]),
         (GOOD + "  steps: 13\n  rat: 5\n", ["recipe.yaml:8: training.steps ... twice ... line 6"]),
+        (GOOD.replace("11", str(2**63)), [f"recipe.yaml:6: training.steps ... got {2**63} ... below 2^63"]),
         (GOOD + "12: 3\n", ["recipe.yaml:8 ... '12' is not text"]),
         (GOOD + "? [a, b]\n: 5\n", ["recipe.yaml:8 ... is not text"]),
         (GOOD.replace("steps: 11", "steps: " + "1" * 5000), ["recipe.yaml:6: training.steps"]),

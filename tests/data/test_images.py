@@ -24,7 +24,7 @@ from regard.runs.recipes import path_of
 from regard.storage import cache_folder
 from regard.tasks.class_prediction import index_classes
 from regard.tasks.few_shot import FolderEpisodes, TableEpisodes
-from regard.tasks.image_classification.config import ImageClassification
+from regard.tasks.image_classification import ImageClassification
 from tests.data.tar_files import packed
 from tests.tasks.test_image_classification import write_idx
 

@@ -210,14 +210,20 @@ def test_an_npz_is_read_as_numpy_reads_it(tmp_path: Path):
         np.testing.assert_array_equal(found, each)
 
 
-@pytest.mark.slow
-def test_a_small_parquet_file_with_many_rows_is_refused(tmp_path: Path):
+@pytest.mark.parametrize("name", ["dictionary.parquet", "plain.parquet", "dictionary.arrow", "plain.arrow"])
+def test_a_small_file_of_many_rows_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    path = str(tmp_path / "a.parquet")
-    text = pa.array(["x" * 100]).dictionary_encode()
-    column = pa.DictionaryArray.from_arrays(pa.array([0] * 3_000_000, pa.int32()), text.dictionary)
-    parquet.write_table(pa.table({"text": column}), path)
-    assert Path(path).stat().st_size < 50_000
+    monkeypatch.setattr("regard.data.files.FREE_BYTES", 1 << 20)
+    path = str(tmp_path / name)
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 3_000, pa.int32()), ["x" * 2_000])
+    table = pa.table({"text": column.dictionary_decode() if "plain" in name else column})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    if name.endswith("parquet"):
+        parquet.write_table(table, path)
+    else:
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, table.schema, options=options) as writer:
+            writer.write_table(table)
+    assert Path(path).stat().st_size < 29_000
     with pytest.raises(InputError, match=rf"^{path}: expands to more than .*raise REGARD_MAX_RATIO"):
         read_table(path, ("text",))
 

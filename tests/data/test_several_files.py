@@ -1,7 +1,9 @@
 """Sets of several files, of compressed ones, of Parquet and of a folder that `datasets` saved."""
 
+import bz2
 import gzip
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ def zstd(data: bytes) -> bytes:
 
 
 COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd}
+COMPRESSIONS |= {".xz": lzma.compress, ".bz2": bz2.compress}
 
 
 def written(folder: Path, name: str, lines: list[str], ending: str = "") -> Path:
@@ -88,22 +91,23 @@ def test_parallel_folders(large: bool, tmp_path: Path, monkeypatch: pytest.Monke
         Parallel(train=train, valid=train).load()
 
 
-def test_zstd(tmp_path: Path):
-    path = written(tmp_path, "a.txt", LINES * 999, ".zst")
+@pytest.mark.parametrize("ending", [".zst", ".xz", ".bz2"])
+def test_compressed_lines(ending: str, tmp_path: Path):
+    path = written(tmp_path, "a.txt", LINES * 999, ending)
     assert [line.text for line in iterate_lines(path)] == LINES * 999
     second = next(iterate_lines(path, start=Position(1, len(LINES[0]) + 1)))
     assert (second.number, second.text) == (2, LINES[1])
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(
-        InputError, match=r"a.txt.zst: is cut off or not a sound .zst file near byte \d+ of its content"
+        InputError, match=rf"a.txt{ending}: is cut off or not a sound {ending} file near byte \d+ of its content"
     ):
         list(iterate_lines(path))
-    path.write_bytes(b"no zstd")
-    with pytest.raises(InputError, match=r"a.txt.zst: is cut off or not a sound .zst file near byte 0"):
+    path.write_bytes(b"not compressed")
+    with pytest.raises(InputError, match=rf"a.txt{ending}: is cut off or not a sound {ending} file near byte 0"):
         list(iterate_lines(path))
     plain = tmp_path / "a.txt"
-    plain.write_bytes(zstd(b"a\n"))
-    with pytest.raises(InputError, match=r"zstd data, but the name does not end in .zst; rename it"):
+    plain.write_bytes(COMPRESSIONS[ending](b"a\n"))
+    with pytest.raises(InputError, match=rf"data, but the name does not end in {ending}; rename it"):
         list(iterate_lines(plain))
 
 

@@ -164,6 +164,20 @@ def test_replies_know_the_last_turns_of_their_conversation(count: int, sources: 
     assert [pair.target for pair in found] == ["Speak, speak.", "Why?", "Sir:"]
 
 
+def test_messages_of_chats_are_turns(tmp_path: Path):
+    path = tmp_path / "chat.jsonl"
+    lines = ['{"messages": [{"role": "system", "content": "s"}, {"content": "a\\nb"}, {"content": "c"}]}']
+    path.write_text(f'{lines[0]}\n{{"conversations": [{{"from": "human", "value": "a b"}}, {{"value": "c"}}]}}')
+    turns = [Turn(text, f"{path}:{line}", text == "a b") for line in (1, 2) for text in ("a b", "c")]
+    assert list(read_turns(path)) == turns
+    with pytest.raises(InputError, match=r"has chats, which `regard train dialogue` reads"):
+        RunningText(train=str(path)).load()
+    for line, said in (("{}", "has no messages"), ('{"messages": [{"content": 3}]}', "a message has no text")):
+        path.write_text("\n".join([*lines, line]))
+        with pytest.raises(InputError, match=rf"chat.jsonl:2: {said}"):
+            list(read_turns(path))
+
+
 def test_the_last_turns_are_held_out(tmp_path: Path):
     path = write_talk(tmp_path, "\n\n".join(f"turn {number}" for number in range(21)))
     splits = Dialogue(train=path, turns=1, held_out=0.25).load()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.nn.decoders import Decoder, State
-from regard.nn.output import Output
+from regard.nn.layers import Output
 from regard.text.kinds import END
 
 Text = tuple[int, ...]

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from regard.attention.intervene import Cut, intervene
 from regard.attention.record import record
 from regard.data.tokens import Tokenizers
 from regard.decoding.engine import Engine, can_convert, supports_search
@@ -121,7 +122,9 @@ def test_other_attention_stays_in_pytorch(more: dict, tokenizers: Tokenizers):
 def test_an_observed_or_changed_model_stays_in_pytorch(tokenizers: Tokenizers, tmp_path: Path):
     model = Transformer(*tokenizers.sizes, TransformerConfig(layers=1, width=8, heads=2, hidden=8)).eval()
     engine = Engine(model, tokenizers, tmp_path, "key")
-    with record(model):
+    with record(model, may_be_empty=True):
+        assert not engine.supports(Search())
+    with pytest.raises(ValueError, match="nothing was changed"), intervene(model, Cut(keys=[0])):
         assert not engine.supports(Search())
     hook = model.encoder.get_submodule("norm").register_forward_hook(lambda *_: None)
     assert not engine.supports(Search())

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.config.registry import Registry
+from regard.config.loader import Registry
 from regard.decoding import processors as processor_names
+from regard.decoding import sampling
 from regard.decoding import search as search_module
 from regard.decoding.beam import Beam
 from regard.decoding.processors import Banned, ForceToken, LogitsProcessor, MinimumLength, NoRepeat, RepetitionPenalty
@@ -209,3 +210,13 @@ def test_a_processor_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(search_module, "PROCESSORS", table)
     with pytest.raises(InputError, match=r"regard\.processors 'gone' cannot be imported from nowhere:gone"):
         Search(logits_processors=("gone",))(decoder(), sources(3), LIMITS)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("settings", [{}, {"min_length": 4}, {"banned": ((4,), (6,))}, {"banned": ((4, 5),)}])
+def test_the_kernel_gives_the_texts_of_all_scores(beam: int, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+    by_kernel = searched(beam=beam, **settings)
+    monkeypatch.setattr(sampling, "supports_logits", lambda logits: False)
+    for one, other in zip(by_kernel, searched(beam=beam, **settings), strict=True):
+        assert one.tokens == other.tokens
+        assert one.score == pytest.approx(other.score, abs=1e-5)

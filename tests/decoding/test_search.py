@@ -59,7 +59,7 @@ BAD = [
     ({"temperature": 1.0, "top_p": 1.5}, "top_p is 1.5"),
     ({"top_p": math.nan}, "top_p is nan"),
     ({"seed": -1}, "seed is -1"),
-    ({"seed": 2**63}, "seed is 9223372036854775808"),
+    ({"seed": 2**63}, "9223372036854775808"),
     ({"top_k": 3}, "top_k is 3 and top_p 1.0, without sampling; set a temperature"),
     ({"top_p": 0.5}, "top_k is 0 and top_p 0.5, without sampling; set a temperature"),
 ]

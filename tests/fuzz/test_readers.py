@@ -3,12 +3,17 @@
 Each target changes a sound file: bytes are cut off, flipped, replaced or repeated. CI tries FUZZ_EXAMPLES changes for
 each (30 by default); `make fuzz` tries thousands."""
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import struct
+import tarfile
 import wave
 import zipfile
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +25,7 @@ from safetensors.torch import save
 from regard.audio import read_audio
 from regard.data.arrays import arrays, read_idx
 from regard.data.files import read_lines
+from regard.data.image_shards import ImageShards
 from regard.data.pairs import read_gold, read_links
 from regard.data.questions import QuestionFiles
 from regard.data.texts import read_turns
@@ -75,6 +81,21 @@ def _stored() -> bytes:
     return buffer.getvalue()
 
 
+def _zstd(content: bytes) -> bytes:
+    return import_module("pyarrow").compress(content, codec="zstd", asbytes=True)
+
+
+def _tar() -> bytes:
+    """Two images with their classes, as WebDataset has them."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in (("a.png", _png()), ("a.cls", b"1"), ("b.png", _png()), ("b.cls", b"0")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
 TYPES = ["BPE", "WordPiece", "WordLevel", "Unigram"]
 
 
@@ -114,6 +135,10 @@ JSONL = b'{"source": "a", "target": ["b", "c"]}\n' * 3
 TARGETS = [
     Target("lines.txt", TABLE.encode(), read_lines),
     Target("lines.gz", gzip.compress(TABLE.encode()), read_lines),
+    Target("lines.xz", lzma.compress(TABLE.encode()), read_lines),
+    Target("lines.bz2", bz2.compress(TABLE.encode()), read_lines),
+    *([Target("lines.zst", _zstd(TABLE.encode()), read_lines)] if find_spec("pyarrow") else []),
+    Target("shard.tar", _tar(), lambda path: list(ImageShards().read(str(path)))),
     Target("table.tsv", TABLE.encode(), read_pairs),
     Target("table.csv", b'source,target\n"a, b",c\nd,"e ""f"""\n', read_pairs),
     Target("table.jsonl", JSONL, read_pairs),

@@ -18,11 +18,13 @@ from regard.cli.main import main
 from regard.errors import InputError
 from regard.hub.any_model import TransformersRun, run_with_weights
 from regard.hub.open_run import open_run
+from regard.hub.similarity import similarity
 from regard.maps.lookups import Lookups, find_sinks, label_sinks
 from regard.maps.reductions import Greatest
 from regard.serve.openai import Embeddings, build_openai_operations, embed
 from regard.serve.worker import Replicas
 from tests.hub.tiny_folders import FAMILIES, TEXT, example, picture, sound, tiny_folder
+from tests.tasks.test_kinds import blanks, classes
 
 SOME = ("albert", "deberta", "gpt2", "mistral", "bart", "vit", "whisper")
 """Families of the normal run; the others are slow."""
@@ -500,6 +502,31 @@ def test_a_prompt_precedes_a_text(tmp_path: Path):
         run.embed(["sat on"], prompt="passage")
     with pytest.raises(InputError, match="leave --prompt or --pool out"):
         run.embed(["sat on"], prompt="query", pool="mean")
+
+
+def test_a_similarity_is_the_sum_of_its_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Of a folder and of a run that embeds by the mean; other vectors have no exact parts."""
+    sentence_folder(tmp_path / "mean", "Normalize", pooling={"pooling_mode": "mean"})
+    found, (first, second) = open_run(tmp_path / "mean"), TEXTS[:2]
+    parts = similarity(tmp_path / "mean", first, second)
+    cosine = float(torch.cosine_similarity(*found.embed([first, second]).double(), dim=0))
+    assert float(parts.lookups[0].weights.sum(dtype=float)) == pytest.approx(cosine, abs=1e-6)
+    assert (parts.cosine, parts.lookups[0].signed) == (pytest.approx(cosine, abs=1e-6), True)
+    drawn = ["show", str(tmp_path / "mean"), "--view", "similarity", "--out", str(tmp_path / "a.png")]
+    assert main([*drawn, f"{first}\t{second}"]) == 0
+    assert f"{cosine:.4f}" in capsys.readouterr().out
+    assert main([*drawn, first]) == 2
+    assert "is no pair; a similarity is of two texts with a tab between" in capsys.readouterr().err
+    run = blanks()
+    mine = similarity(run, "the cat sat", "on the mat")
+    assert mine.cosine == pytest.approx(
+        float(torch.cosine_similarity(*run.embed(["the cat sat", "on the mat"]), dim=0))
+    )
+    sentence_folder(tmp_path / "first", pooling={"pooling_mode": "cls"})
+    with pytest.raises(InputError, match="does not embed a text by the mean of its tokens"):
+        similarity(tmp_path / "first", first, second)
+    with pytest.raises(InputError, match="does not compare texts token by token"):
+        similarity(classes("bert"), first, second)
 
 
 def test_a_pool_of_ones_own_leaves_the_modules_out(tmp_path: Path):

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from regard.kernels import additive, libraries
+from regard.kernels import cpu
 from regard.kernels.compiler import INSTRUCTIONS, Instructions
 
-FOUND = libraries.widest_instructions()
+FOUND = cpu.widest_instructions()
 NARROW = Instructions("narrow", "four lanes, as NEON has", "x86_64", ())
 HERE = [each for each in INSTRUCTIONS[INSTRUCTIONS.index(FOUND) :] if each.machine == FOUND.machine] if FOUND else []
 if FOUND and FOUND.machine == NARROW.machine:
@@ -17,13 +17,13 @@ if FOUND and FOUND.machine == NARROW.machine:
 @pytest.fixture(params=HERE, ids=[each.name for each in HERE])
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """This machine as if it knew no more instructions than these."""
-    monkeypatch.setattr(libraries, "widest_instructions", lambda: request.param)
-    caches = libraries.find, additive.library
+    monkeypatch.setattr(cpu, "widest_instructions", lambda: request.param)
+    caches = cpu.find, cpu.additive_library, cpu.best_tokens_library, cpu.few_rows_library
     for each in caches:
         each.cache_clear()
     try:
-        if libraries.find("additive").library is None:
-            pytest.skip(libraries.find("additive").description)
+        if cpu.find("additive").library is None:
+            pytest.skip(cpu.find("additive").description)
         yield request.param.name
     finally:
         for each in caches:

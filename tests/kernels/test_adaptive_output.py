@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.models.language_model import AdaptiveSoftmax
-from regard.nn.layers import TokenEmbedding
-from regard.nn.output import AdaptiveOutput, CopyFeatures, CopyOutput, Output
+from regard.nn.layers import Output, TokenEmbedding
+from regard.nn.output import AdaptiveOutput, CopyFeatures, CopyOutput
 from regard.text.kinds import IGNORED
 
 VOCABULARY, WIDTH, CUTOFFS = 13, 5, (4, 9)

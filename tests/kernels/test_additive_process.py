@@ -14,7 +14,7 @@ START = """
 import re
 from pathlib import Path
 import torch
-from regard.kernels.additive import score_additive
+from regard.kernels.cpu import score_additive
 
 def read(batch, queries, keys, width):
     shapes = (batch, queries, width), (batch, keys, width), (width,)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.kernels.additive import dropout
+from regard.kernels.cpu import dropout
 
 SIZE = 200_003
 

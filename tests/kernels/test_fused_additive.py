@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.kernels import additive as module
-from regard.kernels.additive import additive, can_fuse, library, prepare_keys, score_additive
+from regard.kernels import cpu as module
+from regard.kernels.cpu import additive, additive_library, can_fuse, prepare_keys, score_additive
 
-pytestmark = pytest.mark.skipif(library() is None, reason="no kernel")
+pytestmark = pytest.mark.skipif(additive_library() is None, reason="no kernel")
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -169,7 +169,7 @@ def test_operators_keep_pytorch_s_rules(name: str, dtype: torch.dtype):
 
 
 def test_without_a_compiler_the_plain_form_serves(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "library", lambda: None)
+    monkeypatch.setattr(module, "additive_library", lambda: None)
     given = torch.randn(2, 3, 5), torch.randn(2, 7, 5), torch.randn(5)
     assert not can_fuse(given[1])
     found, wanted = (outcome(score, *given, dtype=torch.float32) for score in (score_additive, additive))

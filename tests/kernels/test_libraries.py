@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.kernels import compiler, libraries
+from regard.kernels import compiler, cpu
 from regard.kernels.compiler import AVX2, AVX512, INSTRUCTIONS, NEON
-from regard.kernels.libraries import find
+from regard.kernels.cpu import find
 
 CONTENT = b"\x7fELF" + bytes(range(256)) * 8
 
@@ -20,8 +20,8 @@ CONTENT = b"\x7fELF" + bytes(range(256)) * 8
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("REGARD_COMPILE", raising=False)
-    monkeypatch.setattr(libraries, "widest_instructions", lambda: AVX2)
-    libraries._warn.cache_clear()
+    monkeypatch.setattr(cpu, "widest_instructions", lambda: AVX2)
+    cpu._warn.cache_clear()
     find.cache_clear()
     yield
     find.cache_clear()
@@ -44,14 +44,14 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     monkeypatch.setattr(compiler.subprocess, "run", run)
     monkeypatch.setattr(compiler, "compiler", lambda: "/usr/bin/c++")
-    monkeypatch.setattr(libraries, "threads", lambda: None)
-    monkeypatch.setattr(libraries.ctypes, "CDLL", load)
+    monkeypatch.setattr(cpu, "threads", lambda: None)
+    monkeypatch.setattr(cpu.ctypes, "CDLL", load)
     return found
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of sources in an installation, without libraries."""
+    """The folder of sources in an installation, without additive."""
     folder = tmp_path / "lib" / "regard" / "kernels"
     folder.mkdir(parents=True)
     (folder / "additive.cpp").write_bytes((compiler.SOURCES / "additive.cpp").read_bytes())
@@ -70,7 +70,7 @@ def test_a_source_tree_compiles_a_library_once(tmp_path: Path, opened: list, mon
     find.cache_clear()
     monkeypatch.setattr(compiler, "compile_library", pytest.fail)
     find("additive")
-    assert [content[: -libraries.DIGEST] for content in opened] == [CONTENT, CONTENT]
+    assert [content[: -cpu.DIGEST] for content in opened] == [CONTENT, CONTENT]
 
 
 def test_an_installation_loads_what_it_carries(installed: Path, opened: list, tmp_path: Path):
@@ -113,7 +113,7 @@ def test_a_damaged_library_of_an_installation_is_not_loaded(
     if damage == "another machine's":
         monkeypatch.undo()
         monkeypatch.setattr(compiler, "SOURCES", installed)
-        monkeypatch.setattr(libraries, "widest_instructions", lambda: AVX2)
+        monkeypatch.setattr(cpu, "widest_instructions", lambda: AVX2)
         reason = f"{path}: "
     else:
         path.write_bytes({"cut": whole[:1000], "flipped": b"\x7fELG" + whole[4:], "empty": b""}[damage])
@@ -136,9 +136,9 @@ def test_a_damaged_library_of_an_installation_is_not_loaded(
 )
 def test_the_processor_decides(machine: str, capability: str, expected, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
-    monkeypatch.setattr(libraries.platform, "machine", lambda: machine)
+    monkeypatch.setattr(cpu.platform, "machine", lambda: machine)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    assert libraries.widest_instructions() is expected
+    assert cpu.widest_instructions() is expected
     if expected is None:
         assert find("additive") == (None, "this processor has neither AVX2 nor NEON")
 
@@ -217,13 +217,13 @@ def test_without_a_home_libraries_are_in_a_folder_of_the_user(tmp_path: Path, mo
 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", homeless)
-    monkeypatch.setattr(libraries.tempfile, "gettempdir", lambda: str(tmp_path))
-    folder = libraries.cache_folder()
+    monkeypatch.setattr(cpu.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = cpu.cache_folder()
     assert (folder.parent, folder.stat().st_mode & 0o777) == (tmp_path, 0o700)
     folder.rmdir()
     folder.symlink_to(tmp_path)
     with pytest.raises(PermissionError, match="others can write to it"):
-        libraries.cache_folder()
+        cpu.cache_folder()
 
 
 @pytest.mark.parametrize(

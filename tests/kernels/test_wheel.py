@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from regard.kernels import compiler, libraries
+from regard.kernels import compiler, cpu
 from regard.kernels.compiler import INSTRUCTIONS, NEON, Instructions
 from tests.code.tree import ROOT
 
@@ -75,7 +75,7 @@ def test_a_wheel_carries_a_library_for_each_source_and_instructions(
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no glibc here")
 @pytest.mark.parametrize("name", compiler.names())
 def test_a_kernel_needs_no_newer_library_than_the_tag_names(name: str, build: ModuleType):
-    library = libraries.find(name).library
+    library = cpu.find(name).library
     if library is None:
         pytest.skip("no kernel here")
     assert build.is_manylinux(Path(library._name))

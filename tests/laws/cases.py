@@ -53,13 +53,15 @@ from regard.nn.layers import (
     Learned,
     NoPositions,
     OpenEmbedding,
+    Output,
+    OutputLayer,
     Positions,
     PostNorm,
     PreNorm,
     Sinusoidal,
     TokenEmbedding,
 )
-from regard.nn.output import CopyOutput, Output, OutputLayer
+from regard.nn.output import CopyOutput
 from regard.nn.recurrent import CellReader, GRUResetBefore, Recurrent, RecurrentEncoder, SequenceReader, Stack
 from regard.nn.transformer import DecoderLayer, TransformerDecoder, TransformerEncoder
 from regard.testing import check_decoder

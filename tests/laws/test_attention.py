@@ -12,8 +12,8 @@ from regard.attention.history import Coverage, History
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.attention.scores import Additive
-from regard.kernels.additive import score_additive
 from regard.kernels.compiler import compiler
+from regard.kernels.cpu import score_additive
 from regard.models.attention import make_attend
 from regard.testing import check_attention
 from tests.laws import cases

@@ -8,7 +8,7 @@ from regard.attention.align import Addressing, Hard
 from regard.attention.memory import Memory
 from regard.models.attention import ALIGNS, AlignName
 from regard.nn.decoders import Decoder, Encoder, State, SummaryInitialState, unroll
-from regard.nn.output import Output
+from regard.nn.layers import Output
 from regard.nn.transformer import TransformerDecoder
 from regard.testing import check_decoder
 from regard.text.kinds import IGNORED

@@ -9,7 +9,7 @@ from torch import nn
 from regard.attention.memory import Memory
 from regard.attention.record import record
 from regard.models.attention_language_model import AttentionLanguageModelConfig
-from regard.models.catalog import LanguageModelConfig, build_language_model
+from regard.models.catalog import LANGUAGE_MODELS, LanguageModelConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import LanguageModel, RecurrentLanguageModelConfig
 from regard.models.llama import LlamaConfig
@@ -40,7 +40,7 @@ CARRYING = [name for name in CONFIGS if not name.startswith(("gpt2", "llama"))]
 
 def make(name: str) -> LanguageModel:
     torch.manual_seed(5)
-    model = build_language_model(CONFIGS[name], VOCABULARY).double()
+    model = LANGUAGE_MODELS.build(CONFIGS[name], VOCABULARY).double()
     for parameter in model.parameters():
         nn.init.normal_(parameter)
     return model

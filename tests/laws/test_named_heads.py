@@ -14,7 +14,7 @@ from regard.attention.scores import Dot, Score
 from regard.models.attention import ALIGNS, RELATIVE_POSITIONS, SCORES
 from regard.models.bert import BertClassifier, BertConfig
 from regard.models.captioner import GridTransformer, GridTransformerConfig
-from regard.models.catalog import build_language_model
+from regard.models.catalog import LANGUAGE_MODELS
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.llama import LlamaConfig
 from regard.models.one_pass import OnePass, OnePassConfig
@@ -133,7 +133,7 @@ def test_relative_positions_change_the_output(make: Any, name: str):
 
 
 def llama(**chosen: Any) -> tuple[nn.Module, None]:
-    return build_language_model(LlamaConfig(layers=1, width=8, heads=2, **chosen), 11), None
+    return LANGUAGE_MODELS.build(LlamaConfig(layers=1, width=8, heads=2, **chosen), 11), None
 
 
 @pytest.mark.parametrize("make", [gpt2, bert, vit, transformer, llama])

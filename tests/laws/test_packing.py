@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from regard.attention import memory as module
-from regard.attention.memory import Packing
+from regard.attention.memory import KVCache, Packing
 from regard.attention.record import record
 from regard.models.bert import Bert, BertConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.kv_cache import KVCache
 from regard.nn.layers import run_layers
 
 LENGTHS = torch.tensor([3, 11, 0, 1, 5])

@@ -13,7 +13,8 @@ from regard.decoding.sampling import greedy
 from regard.models.attention import ALIGNS, AlignName
 from regard.models.pointer_generator import PointerConfig, PointerGenerator
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig, PositionOutput
-from regard.nn.output import CopyFeatures, CopyOutput, Output
+from regard.nn.layers import Output
+from regard.nn.output import CopyFeatures, CopyOutput
 from regard.tasks.pointer import PointedSet, SetBatch, collate_sets
 from regard.testing import check_decoder
 from regard.text.kinds import END, IGNORED, PAD, START

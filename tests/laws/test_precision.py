@@ -229,6 +229,13 @@ def test_second_gradients(score: Score):
         assert second.isfinite().all()
 
 
+def test_second_gradients_of_products_need_all_weights():
+    attend, query = Attend(ScaledDot()), torch.randn(1, 128, 4, requires_grad=True)
+    attend.fused = False
+    [first] = torch.autograd.grad(attend(query, Memory(query, query)).square().sum(), query, create_graph=True)
+    assert torch.autograd.grad(first.square().sum(), query)[0].isfinite().all()
+
+
 @in_all
 @pytest.mark.parametrize("weigh", [softmax, sparsemax, entmax15])
 def test_scores_that_are_no_numbers(weigh, dtype: torch.dtype):

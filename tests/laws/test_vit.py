@@ -12,8 +12,7 @@ from regard.data.images import ImageFolders, LabelledImage
 from regard.data.splits import Splits
 from regard.models.vit import Vit, VitConfig
 from regard.nn.layers import LearnedGrid
-from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.training import ImageBatch, ImageClassificationObjective
+from regard.tasks.image_classification import ImageBatch, ImageClassification, ImageClassificationObjective
 
 SMALL: dict[str, Any] = {"image": 6, "patch": 2, "channels": 1, "layers": 2, "width": 15, "heads": 3, "hidden": 11}
 VARIANTS = {

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attribution.cross_attention import record_source_attention
+from regard.attribution.attention import record_source_attention
 from regard.data.batches import collate
 from regard.decoding import greedy
 from regard.models.luong import Luong, LuongConfig

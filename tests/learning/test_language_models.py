@@ -13,8 +13,7 @@ from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.lstmn import LSTMNConfig
 from regard.runs import train as launch
 from regard.runs.run_file import load
-from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.language_model.run import LanguageModelling, LanguageModelRun
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 

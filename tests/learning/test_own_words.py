@@ -10,7 +10,7 @@ from regard.data.pairs import Pair, Parallel
 from regard.models.pointer_generator import PointerConfig
 from regard.runs import train as launch
 from regard.runs.run_file import load
-from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
+from regard.tasks.seq2seq.run import Seq2Seq, TokenizerPair
 from regard.text import TokenizerSettings
 from regard.training.settings import Training
 

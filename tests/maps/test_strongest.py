@@ -6,7 +6,7 @@ import pytest
 from regard.maps.alignment import OMITTED, Alignment, is_long, select_strongest
 from regard.pictures.heatmap import heatmap
 from regard.tasks.attribution import BEGINNING, Attribution, shorten_title
-from regard.tasks.prediction import GeneratedText
+from regard.tasks.options import GeneratedText
 
 
 def long_map(sources: int = 200) -> Alignment:

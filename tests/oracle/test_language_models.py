@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.attention.record import record
 from regard.models.attention_language_model import AttentionLanguageModelConfig
-from regard.models.catalog import build_language_model
+from regard.models.catalog import LANGUAGE_MODELS
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.lstmn import LSTMNConfig
@@ -18,7 +18,7 @@ from tests.oracle.reference import drawn, numbers, softmax, step_lstm
 
 def make(config: Any, vocabulary: int = 13) -> Any:
     torch.manual_seed(5)
-    return drawn(build_language_model(config, vocabulary))
+    return drawn(LANGUAGE_MODELS.build(config, vocabulary))
 
 
 WORDS = torch.tensor([[4, 7, 4, 9, 12, 7]])
@@ -84,7 +84,7 @@ def test_lstmn(positions: Any):
 
 def test_an_lstmn_with_distances_prefers_its_last_state_at_first():
     torch.manual_seed(1)
-    model: Any = build_language_model(LSTMNConfig(embedding=5, width=7, attention=3, positions="bucketed"), 13).eval()
+    model: Any = LANGUAGE_MODELS.build(LSTMNConfig(embedding=5, width=7, attention=3, positions="bucketed"), 13).eval()
     nn.init.zeros_(model.attend.score.energy)
     with record(model) as maps:
         model(WORDS, model.begin(1))

@@ -28,7 +28,7 @@ from regard.attention.scores import (
     Score,
     TanhDot,
 )
-from regard.kernels.additive import additive
+from regard.kernels.cpu import additive
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 

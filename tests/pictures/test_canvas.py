@@ -9,7 +9,7 @@ from regard.pictures import canvas
 from regard.pictures.canvas import TITLE_LETTERS, grid_figure, plotting
 from regard.pictures.chart import Chart, Grid, charts
 from regard.pictures.page import stylesheet
-from regard.tasks.prediction import GeneratedText
+from regard.tasks.options import GeneratedText
 from tests.attribution.untrained import writing
 
 

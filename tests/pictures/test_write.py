@@ -128,7 +128,7 @@ def test_spaces_unicode_and_a_very_long_name(alignment, tmp_path):
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_too_large_is_refused(suffix, tmp_path):
-    with pytest.raises(InputError, match="513 source x 513 target labels; at most 512 per side"):
+    with pytest.raises(InputError, match="513 x 513 positions; at most 512 per side"):
         write(Alignment(np.zeros((513, 513)), ("s",) * 513, ("t",) * 513), tmp_path / f"a{suffix}")
     assert not list(tmp_path.iterdir())
 

@@ -1,7 +1,7 @@
 """The tables of names: each leads to a class that goes by that name, and all tables and types have the same ones."""
 
+import re
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -13,7 +13,7 @@ from regard.attention.align import Align
 from regard.attention.memory import Memory
 from regard.attention.positions import RelativePositions
 from regard.attention.scores import Score
-from regard.config.registry import Registry
+from regard.config.loader import Registry
 from regard.errors import InputError
 from regard.models import catalog
 from regard.models.attention import ALIGNS, POSITIONS, RELATIVE_POSITIONS, SCORES
@@ -23,30 +23,22 @@ from regard.nn.layers import NoPositions, Positions
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.tasks.catalog import TASKS
-from regard.tasks.run import LazyTask, Run
+from regard.tasks.run import Run, Task
 from regard.testing import check_decoder
 
-TRANSFORMER = "{name: transformer, layers: 1, width: 6, hidden: 5, heads: 2, shared: false, score: laplace}"
+TRANSFORMER = "{name: transformer, layers: 1, width: 6, hidden: 5, heads: 2, shared: false, score: laplace2}"
 MODELS = (catalog.MODELS, catalog.CAPTIONERS, catalog.LANGUAGE_MODELS, catalog.CLASSIFIERS)
 
 
-def part(name: str, place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    package = TASKS[name].package
-    return getattr(import_module(f"{package}.{module}" if module else package), attribute)
-
-
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", TASKS.locations)
 def test_tasks(name: str):
     task = TASKS[name]
-    assert isinstance(task, LazyTask)
+    assert isinstance(task, Task)
     assert get_args(get_type_hints(task.config)["task"]) == (name,)
-    run: Any = part(name, task.run_place)
-    setup = part(name, task.setup_place)
-    assert Run in run.__mro__
-    assert get_type_hints(run.open)["config"] in (task.config, Any)
-    assert get_type_hints(setup)["config"] is task.config
-    assert task.package.removeprefix("regard.tasks.").replace("_", "-") == name
+    assert Run in task.run.__mro__
+    assert get_type_hints(task.run.open)["config"] in (task.config, Any)
+    assert get_type_hints(task.setup)["config"] is task.config
+    assert re.split("[.:]", TASKS.locations[name])[0].replace("_", "-") == name
 
 
 @pytest.mark.parametrize("models", MODELS, ids=lambda models: models.group)
@@ -103,13 +95,13 @@ def add(monkeypatch: pytest.MonkeyPatch, registry: Registry, name: str, part: st
     monkeypatch.setitem(vars(registry), "plugins", {name: point})
 
 
-@pytest.mark.parametrize("model", ["{name: luong, width: 6, score: laplace}", TRANSFORMER])
+@pytest.mark.parametrize("model", ["{name: luong, width: 6, score: laplace2}", TRANSFORMER])
 def test_a_score_of_another_package_by_its_name(monkeypatch: pytest.MonkeyPatch, model: str):
-    with pytest.raises(InputError, match=r"model\.score: got 'laplace', expected dot, general, .*cosine.*distance"):
+    with pytest.raises(InputError, match=r"model\.score: got 'laplace2', expected dot, general, .*cosine.*distance"):
         run_file.read(path_of("dates"), [f"model={model}"])
-    add(monkeypatch, SCORES, "laplace", "laplace")
+    add(monkeypatch, SCORES, "laplace2", "laplace")
     config = run_file.read(path_of("dates"), [f"model={model}"]).model
-    found = catalog.build(config, 11, 13).decoder
+    found = catalog.MODELS.build(config, 11, 13).decoder
     assert any(isinstance(each, Laplace) for each in found.modules())
     memory = Memory.of(torch.randn(3, 5, 6), torch.tensor([5, 1, 3]), torch.randn(3, 6))
     check_decoder(found.eval(), memory)
@@ -119,4 +111,4 @@ def test_a_model_of_another_package_by_its_name(monkeypatch: pytest.MonkeyPatch)
     add(monkeypatch, catalog.MODELS, "mine", "Mine")
     config = run_file.read(path_of("dates"), ["model={name: mine, width: 4}"]).model
     assert config == MineConfig(width=4)
-    assert isinstance(catalog.build(config, 11, 13), Mine)
+    assert isinstance(catalog.MODELS.build(config, 11, 13), Mine)

@@ -14,8 +14,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.run_file import apply_average
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.tasks.seq2seq.config import Seq2Seq
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.seq2seq.run import Seq2Seq, Seq2SeqRun
 from regard.tasks.seq2seq.training import setup
 
 PAIRS = [Pair("abc", "cba", "1"), Pair("de", "ed", "2"), Pair("fgaa", "aagf", "3")]

@@ -15,11 +15,11 @@ from regard.attention.align import Align
 from regard.cli.main import main
 from regard.data.pairs import Parallel
 from regard.errors import InputError
-from regard.models.catalog import build
+from regard.models.catalog import MODELS
 from regard.runs import run_file
 from regard.runs.recipes import names, path_of
 from regard.runs.run_file import RunConfig, make_schema
-from regard.tasks.seq2seq.config import Seq2Seq
+from regard.tasks.seq2seq.run import Seq2Seq
 
 RUN = """task: seq2seq
 data: {{kind: parallel, train: [a, b], valid: [c, d]}}
@@ -123,7 +123,7 @@ def test_an_alignment_with_numbers_of_its_own(name: str, written: str, made: tup
     assert isinstance(run, Seq2Seq)
     (tmp_path / "resolved.yaml").write_text(run_file.dump(run), encoding="utf-8")
     assert run_file.read(tmp_path / "resolved.yaml") == run
-    model = build(run.model, 11, 11)
+    model = MODELS.build(run.model, 11, 11)
     found = {type(each).__name__: each for each in model.decoder.modules() if isinstance(each, Align)}
     align = found[made[0]]
     assert {number: torch.as_tensor(getattr(align, number)).item() for number in made[1]} == made[1]

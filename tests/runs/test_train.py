@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from regard.maps.alignment import Alignment
-from regard.tasks.prediction import GeneratedText
+from regard.tasks.options import GeneratedText
 from tests.code.tree import SOURCE
 from tests.witness.cases import CASES, options
 
@@ -24,7 +24,7 @@ def test_a_recipe_of_each_task(regard, task: str, tmp_path: Path):
     few = options({"training.steps": "2", "training.warmup": "0"})
     code, _, errors = regard("train", recipe, "--out", run, *CASES[recipe].options(tmp_path), *few)
     assert code == 0, errors
-    code, output, errors = regard("evaluate", run, "--json")
+    code, output, errors = regard("evaluate", run, "--own-data", "--json")
     assert (code, bool(json.loads(output))) == (0, True), errors
 
 

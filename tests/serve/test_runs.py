@@ -12,8 +12,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from regard.attention.intervene import Cut, intervene
+from regard.attribution.attention import full_names, score_output, source_attention_names
 from regard.attribution.kinds import Kind
 from regard.data.pairs import Pair
 from regard.decoding.search import Search
@@ -30,9 +33,8 @@ from regard.tasks.attribution import Attribution
 from regard.tasks.custom import CustomRun
 from regard.tasks.few_shot import FewShot, FewShotExample, FewShotRun, FolderEpisodes
 from regard.tasks.meta_rl import Bandits, MetaRL, MetaRLRun
-from regard.tasks.options import AttributionOptions, PredictOptions
+from regard.tasks.options import AttributionOptions, PredictOptions, TextPrediction
 from regard.tasks.pointer import Pointer, PointerRun, Sorting
-from regard.tasks.prediction import TextPrediction
 from regard.tasks.run import Run
 from regard.text.kinds import END
 from tests.pictures.test_view import numbers
@@ -112,6 +114,46 @@ def test_a_text_is_predicted_as_by_the_run(kind: str):
     assert weights.shape[1:3] == (layers, start["view"]["lookups"][0]["heads"])
     np.testing.assert_allclose(weights.mean((1, 2)), greedy.attention.weights, atol=1e-4)
     assert view == build_payload(run.attribute(SOURCE, target="the house").lookups)
+
+
+@pytest.mark.parametrize("kind", ["bahdanau", "transformer"])
+def test_an_output_is_predicted_again_under_cuts(kind: str):
+    run = toys.translator(kind)
+    names = full_names("decoder", source_attention_names(run.model))
+    with serving(of(run)) as address:
+        _, *events, _ = lines(address, {"text": SOURCE})
+        tokens = [each["token"] for each in events]
+        body = {"text": SOURCE, "target_tokens": tokens, "beam": 1}
+        hidden = post(address, "attention", body | {"cuts": [{"keys": [1]}, {"keys": [3]}], "forced": 1}).json()
+        head, everything = (
+            post(address, "attention", body | {"cuts": cuts}).json()["after"] for cuts in ([{"maps": [0]}], [{}])
+        )
+        late = post(address, "attention", body | {"cuts": [{"queries": [len(tokens) - 1], "keys": [0]}]}).json()
+        refused = [post(address, "attention", body | bad) for bad, _ in BAD_CUTS]
+    for answer, (_, message) in zip(refused, BAD_CUTS, strict=True):
+        assert (answer.status_code, answer.json()["error"][: len(message)]) == (422, message)
+    assert hidden["tokens"] == [each["piece"] for each in events]
+    np.testing.assert_allclose(hidden["before"], [each["log_probability"] for each in events], atol=1e-4)
+    with torch.no_grad(), intervene(run.model, Cut(keys=[1, 3]), only=names):
+        effects = score_output(run.model, (run.encode_sources([SOURCE])[0], tokens))[0]
+        (expected,) = run.predict([SOURCE], beam=1, prefix=events[0]["piece"], attention=False)
+    np.testing.assert_allclose(hidden["after"], effects, atol=1e-5)
+    assert hidden["prediction"]["text"] == expected.text
+    assert hidden["prediction"]["tokens"] == list(expected.tokens)
+    assert hidden["before"] != pytest.approx(hidden["after"], abs=1e-3)
+    assert (head == pytest.approx(everything, abs=1e-5)) == (kind == "bahdanau")  # which has no other head
+    assert late["before"][:-1] == pytest.approx(late["after"][:-1], abs=1e-5)
+
+
+BAD_CUTS = [
+    ({"cuts": [{"keys": [5]}]}, "keys [5] do not exist: the model had 5 keys, 0 to 4"),
+    ({"cuts": [{"maps": [0, 99]}]}, "there is no map 99; there are "),
+    ({"cuts": [{"keys": [-1]}]}, "cuts.0.keys.0: Input should be greater than or equal to 0"),
+    ({"cuts": [{"key": [1]}]}, "cuts.0.key: Extra inputs are not permitted"),
+    ({"cuts": [{}] * 65}, "cuts: Tuple should have at most 64 items after validation, not 65"),
+    ({"cuts": [{"keys": [0] * 500}] * 9}, "more than 4096 values in one request"),
+    ({"cuts": [{}], "target_tokens": [9999]}, "id is 9999: expected 0 to "),
+]
 
 
 def test_a_forced_prefix_is_continued():
@@ -380,7 +422,7 @@ def test_kinds_of_documents_questions_and_images():
     assert answer == build_payload(reader.attribute((QUESTION["question"], QUESTION["context"]), kinds=ALL).lookups)
     assert [names(document), names(answer), names(picture)] == [ALL[:3], ALL, ["weights", "rollout"]]
     assert (refused.status_code, "rollout" in refused.json()["error"]) == (422, True)
-    assert about == {"classifier": ALL[:3], "reader": ALL, "vit": ["weights", "rollout"]}
+    assert about == {"classifier": ALL[:3], "reader": [*ALL, "effect"], "vit": ["weights", "rollout"]}
 
 
 EMPTY = ["the text is empty, so the prediction means nothing"]

@@ -11,27 +11,23 @@ from regard.decoding.search import Search
 from regard.images import Preparation
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bert import BertConfig, BertSpans
-from regard.models.catalog import CAPTIONERS, CLASSIFIERS, TAGGERS, build_language_model
+from regard.models.catalog import CAPTIONERS, CLASSIFIERS, LANGUAGE_MODELS, TAGGERS
 from regard.models.classifier import RecurrentTaggerConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import HanConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.vit import Vit, VitConfig
-from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
+from regard.tasks.classification.inputs import Classification
 from regard.tasks.classification.run import ClassificationRun, ClassOutputs
 from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Scenes
-from regard.tasks.image_captioning.run import ImageCaptioningRun
-from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.image_captioning.run import ImageCaptioning, ImageCaptioningRun
+from regard.tasks.image_classification import ImageClassification, ImageClassificationRun
+from regard.tasks.language_model.run import LanguageModelling, LanguageModelRun
+from regard.tasks.seq2seq.run import Seq2Seq, Seq2SeqRun, TokenizerPair
 from regard.tasks.tagging.data import TaggedFiles, Tagging
 from regard.tasks.tagging.run import TaggingRun
 from regard.text import Tokenizer, TokenizerSettings
@@ -67,7 +63,7 @@ def language_model(context: int = 23) -> LanguageModelRun:
     torch.manual_seed(3)
     tokenizer = Tokenizer.train(BLANKS, TARGETS)
     config = GPT2Config(layers=2, width=12, heads=3, context=context)
-    model = build_language_model(config, tokenizer.size).eval()
+    model = LANGUAGE_MODELS.build(config, tokenizer.size).eval()
     nn.init.normal_(model.get_parameter("output.weight"), std=2.0)
     return LanguageModelRun(LanguageModelling(data=RunningText(), tokenizer=BLANKS, model=config), model, tokenizer)
 

@@ -23,9 +23,8 @@ from regard.tasks.class_prediction import (
     count_labels,
     describe_constant_accuracy,
 )
-from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import Labelled, LabelledTables
-from regard.tasks.classification.inputs import collate_marked, truncate_texts
+from regard.tasks.classification.inputs import Classification, collate_marked, truncate_texts
 from regard.tasks.classification.run import ClassificationRun, ClassOutputs
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import END, PAD, START
@@ -164,7 +163,7 @@ def test_loss_is_the_cross_entropy_of_the_logits():
 
 def test_a_measurement_with_other_columns(regard, folder: Path, tmp_path: Path):
     good = (folder / "test.tsv").read_text(encoding="utf-8")
-    expected = json.loads(regard("evaluate", str(folder / "run"), "--json")[1])
+    expected = json.loads(regard("evaluate", str(folder / "run"), "--own-data", "--json")[1])
     other = tmp_path / "other.csv"
     other.write_text("n;one;two;same\n" + "".join(f"0;{row}\n" for row in good.replace("\t", ";").splitlines()[1:]))
     code, _, errors = regard("evaluate", str(folder / "run"), str(other))

@@ -21,23 +21,22 @@ from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.metrics import ERROR_RATES, METRICS, describe_units
 from regard.models.bert import BertConfig, BertSpans
-from regard.models.catalog import CLASSIFIERS, build
+from regard.models.catalog import CLASSIFIERS
 from regard.models.gpt2 import GPT2Config
 from regard.models.one_to_many import OneToMany
 from regard.models.pointer_generator import PointerConfig
 from regard.models.transformer import TransformerConfig
 from regard.serve.operations import build_operations
 from regard.serve.worker import Replicas
-from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import Labelled, LabelledTables
+from regard.tasks.classification.inputs import Classification
 from regard.tasks.classification.run import ClassificationRun, ClassOutputs
 from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.multi_target import MultiTarget, MultiTargetRun
 from regard.tasks.options import EvaluationOptions, PredictOptions
 from regard.tasks.run import Run, describe_examples, describe_search
-from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.seq2seq.run import Seq2Seq, Seq2SeqRun, TokenizerPair, build_model
 from regard.text import Tokenizer, TokenizerSettings
 from tests.attribution.untrained import TEXT, going_on, writing
 
@@ -160,7 +159,7 @@ def translator(*, truncate: bool = True, pointer: bool = False) -> Seq2SeqRun:
     config = Seq2Seq(
         data=Dates(), tokenizers=TokenizerPair(WORDS, shared=True), model=model, metrics=("rouge-l",), truncate=truncate
     )  # fmt: skip
-    return Seq2SeqRun(config, build(model, *both.sizes, both.special).eval(), both)
+    return Seq2SeqRun(config, build_model(model, both).eval(), both)
 
 
 def classifier(model: Any, *, truncate: bool = True) -> ClassificationRun:
@@ -240,7 +239,7 @@ def test_several_languages_cut_their_source_once(caplog: pytest.LogCaptureFixtur
     data = Multiparallel(languages=("de", "fr"), train=("a", "b", "c"))
     config = MultiTarget(data=data, source=WORDS, target=WORDS, model=model, metrics=("rouge-l",), truncate=True)
     both = {name: Tokenizers(TOKENIZER, TOKENIZER) for name in data.names}
-    models = {name: build(model, *sides.sizes, sides.special) for name, sides in both.items()}
+    models = {name: build_model(model, sides) for name, sides in both.items()}
     run = MultiTargetRun(config, OneToMany(models).eval(), both)
     run.predict([LONG, "a"])
     run.evaluate({name: [Pair(LONG, "a", "f:1")] for name in data.names})

@@ -22,10 +22,9 @@ from regard.models.vit import VitGrid
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
-from regard.tasks.image_captioning.config import ImageCaptioning
 from regard.tasks.image_captioning.data import Captioned, Scenes
-from regard.tasks.image_captioning.run import ImageCaptioningRun, overlap
-from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.image_captioning.run import ImageCaptioning, ImageCaptioningRun, overlap
+from regard.tasks.image_classification import ImageClassificationRun
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import START
 from tests.hub.published import VITS, classifier

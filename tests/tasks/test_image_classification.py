@@ -16,8 +16,7 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.tasks.class_prediction import order_like_start
-from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.run import ImageClassificationRun
+from regard.tasks.image_classification import ImageClassification, ImageClassificationRun
 
 MODEL = "{name: vit, image: 12, patch: 3, channels: 1, layers: 1, width: 24, heads: 2, hidden: 48, dropout: 0.0}"
 QUICK = [

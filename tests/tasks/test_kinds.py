@@ -9,16 +9,17 @@ import torch
 from torch import nn
 
 from regard.attention.record import record
-from regard.attribution.aggregation import ValueNorms
+from regard.attribution.attention import ValueNorms
 from regard.attribution.kinds import Kind
 from regard.data.images import ImageFolders
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights, TextWeights, rollout, shares
 from regard.maps.heads import HeadMaps
 from regard.maps.lookups import mean_alignment
+from regard.models import catalog
 from regard.models.attention_language_model import AttentionLanguageModelConfig
 from regard.models.bert import Bert, BertConfig, BertSpans
-from regard.models.catalog import CLASSIFIERS, build_language_model
+from regard.models.catalog import CLASSIFIERS
 from regard.models.esim import EsimConfig
 from regard.models.gpt2 import GPT2Config
 from regard.models.han import FlatConfig, HanConfig
@@ -27,22 +28,21 @@ from regard.models.rocktaschel import RocktaschelConfig
 from regard.models.vit import Vit, VitConfig
 from regard.pictures.page import build_payload
 from regard.tasks.class_prediction import ClassPrediction
-from regard.tasks.classification.config import Classification
 from regard.tasks.classification.data import LabelledTables
+from regard.tasks.classification.inputs import Classification
 from regard.tasks.classification.run import ClassificationRun, ClassOutputs
 from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
-from regard.tasks.image_classification.config import ImageClassification
-from regard.tasks.image_classification.run import ImageClassificationRun
-from regard.tasks.language_model.config import LanguageModelling
-from regard.tasks.language_model.run import LanguageModelRun
+from regard.tasks.image_classification import ImageClassification, ImageClassificationRun
+from regard.tasks.language_model.run import LanguageModelling, LanguageModelRun
 from regard.tasks.masked_language_model.config import Documents, MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import END
 
 TEXT = "the cat sat on the mat"
-KINDS = get_args(Kind)
+KINDS = [kind for kind in get_args(Kind) if kind != "effect"]
+"""Those whose rows are shares; effects are in tests/attribution/test_effects.py."""
 BERT = BertConfig(layers=2, width=6, heads=3, hidden=7, context=17, dropout=0.0)
 WORDS = TokenizerSettings("wordpiece", size=60)
 CLASSES = {
@@ -65,7 +65,7 @@ def drawn(model: nn.Module) -> Any:
 
 def language_model(config: Any) -> LanguageModelRun:
     tokenizer = Tokenizer.train(TokenizerSettings("space"), [TEXT])
-    model = drawn(build_language_model(config, tokenizer.size))
+    model = drawn(catalog.LANGUAGE_MODELS.build(config, tokenizer.size))
     return LanguageModelRun(LanguageModelling.__new__(LanguageModelling), model, tokenizer)
 
 

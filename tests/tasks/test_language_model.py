@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.errors import InputError
-from regard.models.catalog import build_language_model
+from regard.models.catalog import LANGUAGE_MODELS
 from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import LanguageModel, RecurrentLanguageModelConfig
 from regard.tasks.language_model.likelihood import CHUNK, measure_texts, token_losses, token_stream
@@ -33,7 +33,7 @@ def tokenizer() -> Tokenizer:
 def model(tokenizer: Tokenizer, config: Any = None) -> LanguageModel:
     torch.manual_seed(3)
     config = RecurrentLanguageModelConfig(embedding=5, width=7) if config is None else config
-    return build_language_model(config, tokenizer.size).double().eval()
+    return LANGUAGE_MODELS.build(config, tokenizer.size).double().eval()
 
 
 def settings(**changes: Any) -> Training:

@@ -14,7 +14,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.tasks.meta_rl import MetaRL, MetaRLRun, act, compute_metrics
-from regard.tasks.prediction import TextPrediction
+from regard.tasks.options import TextPrediction
 
 QUICK = [
     "data={kind: bandits, arms: 2, pulls: 8, train: 6400, valid: 100, test: 400}",

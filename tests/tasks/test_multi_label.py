@@ -14,7 +14,7 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.tasks.class_prediction import label_metrics
-from regard.tasks.classification.data import Labelled
+from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.multi_label import LabelOutputs, LabelSetTables, MultiLabelRun, Topics
 
 WORDS = ["one", "two", "three", "four", "five"]
@@ -103,6 +103,19 @@ def test_labels_of_json_lists_and_of_separators(tmp_path: Path):
     (tmp_path / "b.tsv").write_text("text\tlabel\n\ta\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"b\.tsv:2: column 'text' is empty"):
         LabelSetTables().read(str(tmp_path / "b.tsv"))
+
+
+def test_a_column_for_each_label(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("id,comment,rude,threat\n1,x,1,0\n2,y,0,0\n3,z,1,1\n", encoding="utf-8")
+    tables = LabelSetTables(text="comment", label=("rude", "threat"))
+    assert [each.label for each in tables.read(str(tmp_path / "a.csv"))] == [("rude",), (), ("rude", "threat")]
+    rows = Records("more", [{"comment": "x", "rude": True, "threat": 0}])
+    assert [each.label for each in tables.with_columns("comment,threat,rude").read(rows)] == [("rude",)]
+    with pytest.raises(InputError, match=r"the columns of labels have 2, 0; expected 0 or 1 in each"):
+        tables.read(Records("bad", [{"comment": "x", "rude": 2, "threat": 0}]))
+    assert LabelledTables().read(Records("one", [{"text": "x", "label": True}]))[0].label == "true"
+    (warning,) = LabelOutputs(("0", "1"), 0.5).describe([])["warnings"]
+    assert "if each label has a column of its own, name them with --set 'data.label=[A, B]'" in warning
 
 
 def test_labels_with_another_separator_get_a_warning():

@@ -13,7 +13,7 @@ from regard.data.tokens import Tokenizers
 from regard.decoding.search import Search
 from regard.errors import InputError
 from regard.models.bahdanau import BahdanauConfig
-from regard.models.catalog import build
+from regard.models.catalog import MODELS
 from regard.models.one_to_many import OneToMany
 from regard.models.transformer import TransformerConfig
 from regard.storage.run_folder import RunDirectory
@@ -58,7 +58,7 @@ def tokenizers() -> dict[str, Tokenizers]:
 
 
 def build_many(config: MultiTarget) -> OneToMany:
-    return OneToMany({name: build(config.model, *sides.sizes) for name, sides in tokenizers().items()})
+    return OneToMany({name: MODELS.build(config.model, *sides.sizes) for name, sides in tokenizers().items()})
 
 
 def splits(language: str) -> Splits[Pair]:

@@ -25,8 +25,7 @@ from regard.nn.decoders import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.seq2seq import run as seq2seq
-from regard.tasks.seq2seq.config import MetricName, Seq2Seq, TokenizerPair
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.seq2seq.run import MetricName, Seq2Seq, Seq2SeqRun, TokenizerPair
 from regard.tasks.seq2seq.training import Seq2SeqObjective, setup
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import END, IGNORED, UNKNOWN

@@ -18,20 +18,21 @@ from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.serve.runs import read_example
-from regard.tasks.speech.config import Speech
-from regard.tasks.speech.data import SpeechTables, Utterance
-from regard.tasks.speech.digits import (
+from regard.tasks.options import EvaluationOptions
+from regard.tasks.speech.data import (
     DIGITS,
     RATE,
     DigitString,
     Recording,
+    SpeechTables,
     SpokenDigits,
+    Utterance,
     read_recordings,
     set_of,
     synthesize,
     synthesize_all,
 )
-from regard.tasks.speech.run import SpeechRun
+from regard.tasks.speech.run import Speech, SpeechRun
 from regard.text import Tokenizer, TokenizerSettings
 
 SMALL = [
@@ -152,6 +153,8 @@ def test_recordings_of_an_npz_file(tmp_path: Path):
     assert [(each.digit, each.number, each.speaker) for each in again[:2]] == [(0, 0, "ann"), (0, 1, "ann")]
     assert max(abs(again[3].samples)) == pytest.approx(0.9, abs=1e-4)
     assert len(SpokenDigits(recordings=str(tmp_path / "a.npz"), train=4, valid=2, test=3).load().test) == 3
+    read = untrained().read([tmp_path / "a.npz"], EvaluationOptions())
+    assert (len(read), read[0].place) == (500, "spoken-digits test 1")
     for name, value in {"digit": found["digit"] + 90, "start": found["start"][1:], "audio": found["audio"] / 2}.items():
         np.savez(tmp_path / "b.npz", **found | {name: value})
         with pytest.raises(InputError, match=r"b.npz: its arrays do not fit together"):

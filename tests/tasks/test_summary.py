@@ -24,7 +24,7 @@ from regard.tasks.catalog import TASKS
 from regard.tasks.class_prediction import index_classes
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.image_captioning.data import CaptionTables
-from regard.tasks.summary import DataSummary, describe_images, encode_for_request
+from regard.tasks.summary import DataSummary, describe_images, describe_joined_words, encode_for_request
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import KindName
 from tests.witness.cases import CASES
@@ -253,3 +253,18 @@ def test_unknown_characters(tmp_path: Path):
     assert found.unknown["train text"] == 0
     assert found.unknown["valid text"] == 100
     assert any(warning.startswith("100 % of the characters of valid text are unknown") for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "warnings"),
+    [
+        ("wordpiece-uncased", "où Ou péché pêche", 1),
+        ("wordpiece", "où Ou péché pêche", 0),
+        ("wordpiece-uncased", "Ou ou e\u0301te\u0301 été", 0),
+        ("wordpiece-uncased", "आज कल कुल", 0),
+    ],
+)
+def test_words_that_differ_in_accents_only_are_said(kind: KindName, text: str, warnings: int):
+    found = describe_joined_words(Tokenizer.train(TokenizerSettings(kind=kind), [text]), [text])
+    assert len(found) == warnings
+    assert not found or found[0].startswith("the tokenizer reads où and ou as one word, and 1 more;")

@@ -32,6 +32,7 @@ from regard.tasks.tagging.data import (
     describe_unread_scheme,
     of_spans,
     of_words,
+    space_out,
     word_places,
 )
 from regard.tasks.tagging.run import (
@@ -266,6 +267,17 @@ def test_the_first_token_stands_for_a_word():
     assert find_first_tokens([(0, 6), (7, 9)], [(0, 3), (3, 6), (6, 8), (8, 9)]) == {0: 0, 1: 2}
     assert find_first_tokens([(0, 2), (2, 4)], [(0, 4)]) == {0: 0}  # one token for two words
     assert find_first_tokens([(0, 1), (2, 3)], [(2, 3)]) == {1: 0}
+
+
+@pytest.mark.parametrize("text", ["สมชายอยู่กรุงเทพ", "トムとパリ U.N. e-mail"])
+def test_each_word_of_a_script_without_spaces_has_a_token(text: str):
+    tagger = untrained()
+    tagger.tokenizer = Tokenizer.train(TokenizerSettings("wordpiece", 99), [text])
+    words = word_places(text)
+    assert [word for part in tagger.split(text, words) for word in part.words] == [*range(len(words))]
+    spaced, places = space_out(text, words)
+    assert spaced.replace(" ", "") == text.replace(" ", "")
+    assert [spaced[slice(*place)] for place in places] == [text[slice(*place)] for place in words]
 
 
 def test_a_long_text_has_several_parts():

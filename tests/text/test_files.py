@@ -13,7 +13,8 @@ import pytest
 
 from regard.errors import InputError
 from regard.text import SPECIAL, SpecialTokens, Tokenizer, TokenizerSettings
-from regard.text.kinds import ALPHABET, KINDS, KindName
+from regard.text.kinds import ALPHABET, KINDS, STRIP_ALL, KindName
+from regard.text.pipeline import Pipeline
 
 from .conftest import CORPUS
 
@@ -216,3 +217,23 @@ def test_word_pieces_may_have_another_unknown_entry_which_no_text_becomes():
     tokenizer = with_another_unknown("wordpiece")
     assert tokenizer.encode("the <unk> cat") == [0, 5, 5, 5, 3]
     assert tokenizer.decode([0, 8, 3]) == "the \ufffd cat"
+
+
+def test_accents_are_stripped_and_vowel_signs_are_not():
+    """Older files strip all marks, and go on doing so."""
+    tokenizer = Tokenizer.train(TokenizerSettings("wordpiece-uncased", 99), ["कुल कल cafe елка かがい ❤️ 한국"])
+    encode = tokenizer.encode
+    assert encode("Café Ёлка") == encode("cafe елка")
+    assert [tokenizer.decode(encode(text)) for text in ("कुल", "が", "한")] == ["कुल", "が", "한"]
+    document = json.loads(tokenizer.content)
+    document["tokenizer"]["normalizer"] = json.loads(STRIP_ALL.__getstate__())
+    former = Tokenizer.of_content(json.dumps(document).encode(), "former")
+    assert former.encode("कुल") == former.encode("कल") == encode("कल")
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|a)*b", r"(a{1,9}){2,}"])
+def test_a_published_pattern_that_repeats_a_group_is_not_run(pattern: str):
+    steps = [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}]
+    document = {"pre_tokenizer": {"type": "Sequence", "pretokenizers": steps}, "model": {}}
+    with pytest.raises(ValueError, match=r"which repeats a group and may take exponential time"):
+        Pipeline(document, {}, SPECIAL)

@@ -19,7 +19,7 @@ from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.decoders import EncoderDecoder
-from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
+from regard.tasks.seq2seq.run import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.training import Seq2SeqObjective, link_pieces
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import AttentionLosses

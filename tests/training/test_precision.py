@@ -11,7 +11,7 @@ from regard.data.splits import Splits
 from regard.data.tokens import Tokenizers
 from regard.models.bahdanau import BahdanauConfig
 from regard.nn.decoders import EncoderDecoder
-from regard.tasks.seq2seq.config import Seq2Seq, TokenizerPair
+from regard.tasks.seq2seq.run import Seq2Seq, TokenizerPair
 from regard.tasks.seq2seq.training import Seq2SeqObjective
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import LossModule

@@ -12,7 +12,7 @@ if DEVICE == "cuda" and not torch.cuda.is_available():
     pytest.skip("no GPU; TRITON_INTERPRET=1 interprets the kernel", allow_module_level=True)
 
 from regard.kernels import triton_additive as kernel  # noqa: E402
-from regard.kernels.additive import additive  # noqa: E402
+from regard.kernels.cpu import additive  # noqa: E402
 
 
 def exact(query: Tensor, key: Tensor, energy: Tensor, pull: Tensor) -> list[Tensor]:

@@ -16,9 +16,8 @@ from regard.maps.lookups import lookups_from_alignment
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.base import Setup
-from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import LazyTask, Run
+from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions, TextPrediction
+from regard.tasks.run import Run, Task
 from regard.training.settings import Training
 from regard_interpolation.model import Interpolator
 
@@ -81,7 +80,7 @@ def setup(config: Interpolation, folder: RunDirectory, processes: int) -> Setup:
 class InterpolationRun(Run[Curve, TextPrediction]):
     """A trained interpolator."""
 
-    supports = {"predict": frozenset(), "evaluate": frozenset(), "attribute": frozenset()}
+    supports = {"predict": (), "evaluate": (), "attribute": ()}
 
     def __init__(self, config: Interpolation, model: Interpolator) -> None:
         self.config, self.model = config, model
@@ -117,4 +116,4 @@ class InterpolationRun(Run[Curve, TextPrediction]):
         return Attribution(prediction, place, (lookups_from_alignment(weights),), weights)
 
 
-TASK = LazyTask("regard_interpolation", "task:Interpolation", "task:setup", "task:InterpolationRun")
+TASK = Task(Interpolation, setup, InterpolationRun)

@@ -25,7 +25,13 @@ from regard.attention.memory import (
     check_inputs,
     expect_size,
 )
-from regard.attention.observer import OBSERVERS, LookupEvent, find_observer, select_from
+from regard.attention.observer import (
+    OBSERVERS,
+    LookupEvent,
+    find_changes,
+    find_observer,
+    select_from,
+)
 from regard.attention.scores import (
     Indices,
     Product,
@@ -40,7 +46,7 @@ from regard.attention.scores import (
     is_unmodified,
     multiply_groups,
 )
-from regard.kernels.additive import can_fuse, dropout, prepare_keys, score_additive
+from regard.kernels.cpu import can_fuse, dropout, prepare_keys, score_additive
 from regard.kernels.windows import attend_windows, windows_save_time
 from regard.shapes import Context, Float, Scores, Weights
 
@@ -304,7 +310,7 @@ class Attend(nn.Module):
 
     fused = True
     """Whether fused forms may compute the context. Set to False, every lookup computes
-    all weights."""
+    all weights. Second gradients need this: PyTorch has none of its fused attention."""
     constant_keys = True
     """Whether all queries read the same prepared keys."""
 
@@ -404,7 +410,11 @@ class Attend(nn.Module):
             bias,
             rate,
         )
-        observer = find_observer(self) if OBSERVERS else None
+        observer = None
+        if OBSERVERS:
+            observer = find_observer(self)
+            for place in find_changes(self, (*query.shape[:-1], memory.key.shape[-2])):
+                lookup = place.change_lookup(lookup)
         needs_weights = weights or (observer is not None and observer.needs_weights)
         fusible = self.fused and not needs_weights
         form = choose_fused_form(lookup) if fusible else None

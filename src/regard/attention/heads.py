@@ -1,18 +1,29 @@
-"""Multi-head attention over any score.
+"""Multi-head attention over any score, and causal self-attention with a KV cache.
 
 Split, attend, merge (Vaswani 2017, section 3.2.2).
 """
 
+from dataclasses import replace
 from typing import Any
 
+import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from regard.attention.attend import Attend, Read
-from regard.attention.masks import Mask, as_mask
-from regard.attention.memory import HEADS, Memory, Packing, check_inputs, expect_size
+from regard.attention.masks import Mask, as_mask, window
+from regard.attention.memory import (
+    HEADS,
+    KVCache,
+    Memory,
+    Packing,
+    check_inputs,
+    expect_size,
+)
+from regard.attention.observer import current_observer
 from regard.attention.positions import RelativePositions
 from regard.attention.scores import Product, ScaledDot, Select, is_unmodified
+from regard.errors import InputError
 from regard.shapes import Float, States
 
 Heads = Float[Tensor, "batch head position _"]
@@ -339,3 +350,68 @@ def self_attention(
     """Let each position of `(batch, position, width)` attend to its own sequence."""
     allowed = None if mask is None else as_mask(mask)
     return heads(states, Memory(states, states, allowed))
+
+
+def check_causal(attention: MultiHead) -> None:
+    """Raise InputError for an alignment that cannot read a growing sequence."""
+    align = attention.attend.align
+    if not align.supports_growing:
+        raise InputError(
+            f"{type(align).__name__} depends on masked keys, so it cannot read a sequence that grows step by step; "
+            "choose another alignment"
+        )
+
+
+@torch.no_grad()  # no position has a gradient
+def empty_cache(attention: MultiHead, like: Tensor) -> KVCache:
+    """Return a cache of no positions, for as many sequences as `like (batch, ...)` has rows."""
+    nothing = like.new_zeros(like.shape[0], 0, attention.query.in_features)
+    prepared = attention.prepare(Memory(nothing, nothing))
+    return KVCache.of(prepared.key, prepared.value)
+
+
+def causal_attention(
+    attention: MultiHead,
+    states: States,
+    cache: KVCache,
+    before: int | None = None,
+    sinks: int = 0,
+) -> tuple[States, KVCache]:
+    """Compute causal self-attention of positions that follow `cache`.
+
+    States `(batch, position, width)` give their contexts and the cache that includes
+    them.
+
+    Each reads its own position, at most `before` earlier ones (None: all) and the first
+    `sinks`. Of a window, the cache forgets what later positions cannot read, except
+    while gradients or weights are recorded.
+    """
+    count = states.shape[1]
+    query = attention.project_queries(states, cache.position)
+    new = attention.prepare(Memory(states, states, position_ids=cache.position))
+    grown = cache.append(new.key, new.value)
+    slides = before is not None and grown.position > before + 1
+    mask = None  # a single query reads its whole cache
+    if count > 1 or slides:
+        reach = before if slides else None
+        sizes = count, grown.length
+        mask = window(
+            *sizes,
+            before=reach,
+            after=0,
+            sinks=sinks,
+            device=states.device,
+        )
+    memory = grown.memory(mask)
+    read = attention.read_queries(
+        query,
+        memory,
+        cache.alignment,
+        cache.position,
+    )
+    grown = replace(grown, alignment=read.state)
+    if before is None or read.state is not None or torch.is_grad_enabled():
+        return read.context, grown
+    if current_observer() is None:
+        grown = grown.forget(before, sinks)
+    return read.context, grown

@@ -1,15 +1,17 @@
 """The dictionary of a lookup: keys, values and a mask of the keys.
 
 Encoder states, a cache of past steps, an image's grid of features and a document's
-sentences are all a `Memory`. A `Tape` is a memory that can be written to.
+sentences are all a `Memory`. A `KVCache` grows with the positions read, and a `Tape` is a
+memory that can be written to.
 """
 
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, replace
 from typing import Any
 
 import torch
 from einops import rearrange
 from torch import Tensor
+from torch.nn import functional
 
 from regard.attention.masks import Mask, Padding, as_mask, padding
 from regard.errors import InputError
@@ -155,6 +157,140 @@ def index_batch(value: Any, rows: Rows) -> Any:
             return tuple(index_batch(item, rows) for item in value)
         case _:
             return value.select(rows)
+
+
+LEAST_ROOM = 16
+"""Fewest positions to allocate when a cache grows."""
+
+
+@dataclass(frozen=True, eq=False)
+class KVCache:
+    """Prepared keys and values of the positions read so far.
+
+    Without a gradient, new positions are written into the room behind them, and the
+    room doubles when it is full: a step does not copy earlier positions. Caches that
+    grew from one share its tensors; if another one has written there, this one moves to
+    tensors of its own.
+
+    Attributes:
+        key: `(batch, [head,] room, width)`, of which the first `length` positions are
+            stored.
+        value: `(batch, [head,] room, value_width)`, likewise.
+        length: Number of positions stored.
+        written: A list of one number: how many positions the caches that share the
+            tensors have written into them.
+        alignment: The alignment's state, if any.
+        forgotten: Number of positions behind the sinks that a sliding window has
+            dropped; position ids stay absolute.
+        sinks: Number of first positions that a sliding window keeps.
+    """
+
+    key: Tensor
+    value: Tensor
+    length: int
+    written: list[int]
+    alignment: Any = None
+    forgotten: int = 0
+    sinks: int = 0
+
+    @classmethod
+    def of(cls, key: Tensor, value: Tensor) -> "KVCache":
+        """Return the cache of these positions."""
+        return cls(
+            key,
+            value,
+            key.shape[-2],
+            [key.shape[-2]],
+        )
+
+    @property
+    def position(self) -> int:
+        """Number of positions read so far, the forgotten ones included."""
+        return self.length + self.forgotten
+
+    def memory(self, mask: Mask | None = None) -> Memory:
+        """Return the stored positions, under a mask."""
+        position_ids = None
+        if self.forgotten:
+            stored = torch.arange(self.length, device=self.key.device)
+            later = stored + self.forgotten
+            position_ids = torch.where(stored < self.sinks, stored, later)
+        key, value = self.positions()
+        return Memory(
+            key,
+            value,
+            mask,
+            position_ids=position_ids,
+            zero_masked=False,
+        )
+
+    def forget(self, before: int, sinks: int) -> "KVCache":
+        """Return the cache without the positions that no later one reads.
+
+        These are all but the last `before` and the first `sinks`. They are copied once
+        there are twice as many, so that most steps copy nothing and memory is bounded.
+        """
+        keep = before + sinks
+        if self.length <= 2 * keep + LEAST_ROOM:
+            return self
+        first = self.length - before
+        parts = []
+        for tensor in self.positions():
+            ends = [tensor[..., :sinks, :], tensor[..., first:, :]]
+            parts.append(torch.cat(ends, -2))
+        forgotten = self.forgotten + self.length - keep
+        cache = KVCache.of(*parts)
+        return replace(
+            cache, alignment=self.alignment, forgotten=forgotten, sinks=sinks
+        )
+
+    def append(self, key: Tensor, value: Tensor) -> "KVCache":
+        """Return the cache with more positions at its end."""
+        end = self.length + key.shape[-2]
+        if torch.is_grad_enabled() or not self.length:
+            pairs = zip(self.positions(), (key, value), strict=True)
+            key, value = (torch.cat(pair, -2) for pair in pairs)
+            return replace(
+                self,
+                key=key,
+                value=value,
+                length=end,
+                written=[end],
+            )
+        cache = self
+        if self.written != [self.length] or end > self.key.shape[-2]:
+            room = max(LEAST_ROOM, 2 * end) - self.length
+            keys, values = (
+                functional.pad(part, (0, 0, 0, room)) for part in self.positions()
+            )
+            cache = replace(
+                self,
+                key=keys,
+                value=values,
+                written=[0],
+            )
+        new = slice(self.length, end)
+        cache.key[..., new, :] = key
+        cache.value[..., new, :] = value
+        cache.written[0] = end
+        return replace(cache, length=end)
+
+    def select(self, rows: Rows) -> "KVCache":
+        """Return the cache of the batch rows `rows`, in this order; rows may repeat."""
+        key, value = (part.index_select(0, rows) for part in self.positions())
+        alignment = index_batch(self.alignment, rows)
+        written = [self.length]
+        return replace(
+            self,
+            key=key,
+            value=value,
+            written=written,
+            alignment=alignment,
+        )
+
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """Return the keys and values without the room behind them."""
+        return self.key[..., : self.length, :], self.value[..., : self.length, :]
 
 
 PACKING_SHARE = 0.9

@@ -1,15 +1,16 @@
-"""Observers of lookups. An observer receives lookups of its own thread or task only.
+"""Observers of lookups, which record or change them.
+
+An observer sees the lookups of its own thread or task only.
 
 A module reports one event of each lookup. A function in an event runs only if the
 observer calls it. Nothing is stored on modules; without an observer the check costs one
 look at an empty list.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -47,21 +48,46 @@ class LookupEvent(NamedTuple):
     first_key: int = 0
 
 
-class Observer(ABC):
-    """A receiver of the lookups of some modules."""
+class Observer:
+    """A receiver of the lookups of some modules, or a changer of lookups."""
 
-    @abstractmethod
     def observes(self, module: nn.Module) -> bool:
-        """Return whether it observes this module."""
+        """Return whether it receives the lookups of this module."""
+        return False
 
     @property
-    @abstractmethod
     def needs_weights(self) -> bool:
         """Whether it needs all weights, so that a module computes them at once."""
+        return False
 
-    @abstractmethod
     def receive(self, module: nn.Module, event: LookupEvent) -> None:
         """Receive a lookup of a module that it observes."""
+
+    def changes(self, module: nn.Module) -> bool:
+        """Return whether it changes the lookups of this module."""
+        return False
+
+    def intervene(
+        self,
+        module: nn.Module,
+        shape: Sequence[int],
+        call: int,
+        first_key: int,
+        first_query: int | None,
+    ) -> Any:
+        """Return the changes of a lookup, a `regard.attention.intervene.Place`.
+
+        It is called only for modules that it changes.
+
+        Args:
+            module: The module that attends.
+            shape: The shape of its weights, `(batch, [head,] query, key)`.
+            call: As in `LookupEvent`.
+            first_key: As in `LookupEvent`.
+            first_query: Position of the first query; None: behind those of the calls
+                before.
+        """
+        return None
 
 
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar(
@@ -101,6 +127,21 @@ def find_observer(module: nn.Module) -> Observer | None:
     """Return the observer of this module's lookups."""
     observers = (item for item in active_observers() if item.observes(module))
     return next(observers, None)
+
+
+def find_changes(
+    module: nn.Module,
+    shape: Sequence[int],
+    call: int = 0,
+    first_key: int = 0,
+    first_query: int | None = None,
+) -> list[Any]:
+    """Return the changes of a lookup, outermost first, as `Observer.intervene`."""
+    return [
+        observer.intervene(module, shape, call, first_key, first_query)
+        for observer in reversed(active_observers())
+        if observer.changes(module)
+    ]
 
 
 def report_event(module: nn.Module, event: LookupEvent) -> None:

@@ -5,9 +5,10 @@ modules.
 """
 
 import re
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -28,6 +29,7 @@ from regard.attention.observer import (
     select_from,
 )
 from regard.attention.scores import Indices, Sides
+from regard.attention.torch_modules import patch_torch
 from regard.attention.transformers import patch_models, refuse_closed
 from regard.maps.lookups import (
     ROUNDING,
@@ -431,6 +433,7 @@ def record(
     differentiable: bool = False,
     measure: Measure | None = None,
     breakdown: bool = False,
+    may_be_empty: bool = False,
 ) -> Iterator[Maps]:
     """Collect the attention weights that `model` computes inside the block.
 
@@ -455,9 +458,11 @@ def record(
             of the weights.
         breakdown: Keep scores and values too, for `maps.breakdown`; no fused form is
             used then.
+        may_be_empty: Whether a recording without maps is no error.
 
     Raises:
-        ValueError: No module has a name that `only` matches; or there is a `measure`
+        ValueError: No module has a name that `only` matches, or none of them attended
+            inside the block; or there is a `measure`
             and a module does not report values; or a matched module of transformers
             does not use the library's common attention.
     """
@@ -470,8 +475,41 @@ def record(
         breakdown,
     )
     maps = Maps(match_modules(model, only), options)
-    with observe_with(maps), patch_models(model):
+    with observe_with(maps), observe_others(model):
         yield maps
+    if not maps and not may_be_empty:
+        raise ValueError(
+            "nothing was recorded: no chosen module attended inside the block; run the "
+            "model there, or choose other modules with only="
+        )
+
+
+@contextmanager
+def observe_others(model: nn.Module) -> Iterator[None]:
+    """Let models of transformers and PyTorch's own attention be observed too."""
+    models = find_pretrained(model)
+    with ExitStack() as stack:
+        if models:
+            stack.enter_context(patch_models(models))
+        if not all(map(is_observable, model.modules())):
+            stack.enter_context(patch_torch(model))
+        yield
+
+
+def is_observable(module: nn.Module) -> bool:
+    """Return whether a module is this library's, or one of PyTorch's without attention."""
+    home = type(module).__module__.partition(".")[0]
+    is_plain = home == "torch" and not isinstance(module, nn.MultiheadAttention)
+    return is_plain or home == "regard"
+
+
+def find_pretrained(model: nn.Module) -> list[Any]:
+    """Return the models of transformers within `model`, nested ones included."""
+    library = sys.modules.get("transformers")
+    if library is None:  # a model of it exists only if it was imported
+        return []
+    kind = library.PreTrainedModel
+    return [module for module in model.modules() if isinstance(module, kind)]
 
 
 def match_modules(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]:
@@ -489,7 +527,8 @@ def match_modules(model: nn.Module, only: str | Sequence[str]) -> dict[int, str]
     if not names:
         children = [name for name, _ in model.named_children()]
         raise ValueError(f"no module is called {only!r}; the model has {children}")
-    refuse_closed(model, names)
+    if models := find_pretrained(model):
+        refuse_closed(model, models, names)
     return names
 
 

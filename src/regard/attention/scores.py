@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.kernels.additive import additive
+from regard.kernels.cpu import additive
 from regard.shapes import (
     Features,
     Key,

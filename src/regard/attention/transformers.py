@@ -1,13 +1,12 @@
-"""Recording of models of the transformers library; their computation stays their own.
+"""Models of the transformers library, recorded or changed.
 
 While an observer is active, tables of attention functions hand out each function with
-an observer in front. No result changes.
+an observer in front. Recording changes no result.
 """
 
 import inspect
-import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache, partial, wraps
@@ -21,12 +20,14 @@ from torch.utils.weak import WeakIdKeyDictionary
 from regard.attention.observer import (
     LookupEvent,
     active_observers,
+    find_changes,
     find_observer,
     report_event,
     select_from,
 )
 from regard.attention.scores import (
     Indices,
+    Select,
     expand_groups,
     group_size,
     index_broadcast,
@@ -126,10 +127,7 @@ def compute_weights(
     scores = multiply_groups(index_rows(query, heads, rows), key.mT) * scale
     if options.get("position_bias") is not None:
         scores = scores + index_broadcast(options["position_bias"], heads, rows)
-    causal = options.get("is_causal")
-    if causal is None:
-        causal = getattr(module, "is_causal", True)
-    if mask is None and queries > 1 and causal:
+    if mask is None and queries > 1 and is_causal(module, options):
         positions = torch.arange(queries, device=query.device)
         if rows is not None:
             positions = positions[list(rows)]
@@ -141,6 +139,83 @@ def compute_weights(
             mask = torch.where(mask, 0.0, -torch.inf)
         scores = scores + mask
     return scores.float().softmax(-1).nan_to_num(0.0).to(query.dtype)
+
+
+def is_causal(module: nn.Module, options: Mapping[str, Any]) -> bool:
+    """Return whether queries without a mask read no later key."""
+    causal = options.get("is_causal")
+    return getattr(module, "is_causal", True) if causal is None else causal
+
+
+def hide_keys(
+    module: nn.Module,
+    query: Tensor,
+    shape: Sequence[int],
+    mask: Tensor | None,
+    options: Mapping[str, Any],
+    places: Sequence[Any],
+) -> Tensor | None:
+    """Return the mask with the cut keys of `places` at the lowest number."""
+    least = torch.finfo(query.dtype).min
+    for place in places:
+        hidden = place.hide(shape, query.device)
+        if hidden is None:
+            continue
+        if mask is None:
+            mask = torch.ones(shape[-2:], dtype=torch.bool, device=query.device)
+            if shape[-2] > 1 and is_causal(module, options):
+                mask = mask.tril()
+        mask = mask[..., : shape[-1]]
+        if mask.dtype == torch.bool:
+            mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, least)
+        mask = mask.masked_fill(hidden, least)
+        mask = mask[(None,) * (4 - mask.ndim)]
+    return mask
+
+
+def forbid(mask: Tensor | None) -> Tensor | None:
+    """Return a mask with minus infinity for the lowest number.
+
+    A query without any key has no weights then.
+    """
+    if mask is None or mask.dtype == torch.bool:
+        return mask
+    return mask.masked_fill(mask <= torch.finfo(mask.dtype).min / 2, -torch.inf)
+
+
+def change_result(
+    context: Tensor,
+    weights: Tensor | None,
+    value: Tensor,
+    mask: Tensor | None,
+    compute: Select,
+    places: Sequence[Any],
+) -> tuple[Tensor, Tensor | None]:
+    """Return the changed context `(batch, query, head, width)` and weights, if known.
+
+    Args:
+        context: The context under `mask`.
+        weights: Its weights, if they are known.
+        value: The values.
+        mask: The mask with the cut keys.
+        compute: Computes the weights.
+        places: The changes.
+    """
+    allowed = torch.ones((1, 1), dtype=torch.bool, device=context.device)
+    if mask is not None:
+        is_boolean = mask.dtype == torch.bool
+        allowed = mask if is_boolean else mask > torch.finfo(mask.dtype).min / 2
+    empty = ~allowed.any(-1, keepdim=True)
+    if weights is not None:
+        weights = weights.masked_fill(empty, 0.0)
+    if not any(place.replaces_weights for place in places):
+        if mask is not None:
+            context = context.masked_fill(empty.transpose(-3, -2), 0.0)
+        return context, weights
+    changed = compute(None, None) if weights is None else weights
+    for place in places:
+        changed = place.reweigh(changed, allowed)
+    return multiply_groups(changed, value).transpose(1, 2).contiguous(), changed
 
 
 def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,17 +237,29 @@ def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
             **options: Any,
         ):
             call, first_key = current_passes().count_call(module, key)
-            result = function(
-                module,
-                query,
-                key,
-                value,
-                attention_mask,
-                **options,
-            )
+            shape = (*query.shape[:3], key.shape[2])
+            first_query = None
+            if is_causal(module, options) and shape[3] >= shape[2]:
+                first_query = first_key + shape[3] - shape[2]
+            places = find_changes(module, shape, call, first_key, first_query)
+            mask = attention_mask
+            if places:
+                if implementation not in (FUSED, "eager"):
+                    raise ValueError(
+                        f"the attention implementation {implementation!r} of "
+                        f"{type(module).__name__} cannot be changed; call "
+                        "model.set_attn_implementation('sdpa') before"
+                    )
+                mask = hide_keys(module, query, shape, mask, options, places)
+            context, weights = function(module, query, key, value, mask, **options)
+            visible = forbid(mask) if places else mask
+            compute = partial(compute_weights, module, query, key, visible, options)
+            if places:
+                context, weights = change_result(
+                    context, weights, value, mask, compute, places
+                )
             if find_observer(module) is None:
-                return result
-            weights = result[1]
+                return context, weights
             if weights is None and implementation != FUSED:
                 raise ValueError(
                     f"the attention implementation {implementation!r} of "
@@ -180,9 +267,6 @@ def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
                     "model.set_attn_implementation('sdpa') before recording"
                 )
 
-            compute = partial(
-                compute_weights, module, query, key, attention_mask, options
-            )
             event = LookupEvent(
                 query.shape[2],
                 compute if weights is None else select_from(weights),
@@ -191,7 +275,7 @@ def wrap_attention(get_interface: Callable[..., Any]) -> Callable[..., Any]:
                 first_key=first_key,
             )
             report_event(module, event)
-            return result
+            return context, weights
 
         return attention
 
@@ -244,63 +328,64 @@ def refuse_recording(method: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-_lock = Lock()
-_active = ExitStack()
-_blocks: list[object] = []
-"""The blocks of all threads in which the library is patched."""
+class SharedPatch:
+    """Replaced functions of a library, in place while any block of any thread is open."""
 
+    def __init__(self, install: Callable[[ExitStack], None]):
+        self.install = install
+        self.lock = Lock()
+        self.stack = ExitStack()
+        self.blocks = 0
 
-@contextmanager
-def patch_models(model: nn.Module) -> Iterator[None]:
-    """Let every model of transformers within `model` report its lookups.
-
-    Its results are those of its own implementation, bit for bit.
-    """
-    models = find_pretrained(model)
-    if not models:
-        yield
-        return
-    block = object()
-    with _lock:
-        if not _blocks:
-            _patch_library()
-        _blocks.append(block)
-    try:
-        with count_passes(models):
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Keep the functions replaced."""
+        with self.lock:
+            if not self.blocks:
+                self.install(self.stack)
+            self.blocks += 1
+        try:
             yield
-    finally:
-        with _lock:
-            _blocks.remove(block)
-            if not _blocks:
-                _active.close()
+        finally:
+            with self.lock:
+                self.blocks -= 1
+                if not self.blocks:
+                    self.stack.close()
 
 
-def find_pretrained(model: nn.Module) -> list[Any]:
-    """Return the models of transformers within `model`, nested ones included."""
-    library = sys.modules.get("transformers")
-    if library is None:  # a model of it exists only if it was imported
-        return []
-    kind = library.PreTrainedModel
-    return [module for module in model.modules() if isinstance(module, kind)]
+def replace_attribute(
+    stack: ExitStack, owner: Any, name: str, wrap: Callable[..., Any]
+) -> None:
+    """Wrap an attribute until a stack is closed."""
+    original = getattr(owner, name)
+    setattr(owner, name, wrap(original))
+    stack.callback(setattr, owner, name, original)
 
 
-def _patch_library() -> None:
+def install(stack: ExitStack) -> None:
+    """Replace the library's functions until a stack closes."""
     from transformers.cache_utils import Cache
     from transformers.generation.utils import GenerationMixin
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as table
 
     # the class, not the one table: some models have a table of their own
-    _patch(type(table), "get_interface", wrap_attention)
-    _patch(Cache, "update", wrap_update)
-    _patch(Cache, "crop", refuse_recording)
-    _patch(GenerationMixin, "_beam_search", refuse_recording)
+    replace_attribute(stack, type(table), "get_interface", wrap_attention)
+    replace_attribute(stack, Cache, "update", wrap_update)
+    replace_attribute(stack, Cache, "crop", refuse_recording)
+    replace_attribute(stack, GenerationMixin, "_beam_search", refuse_recording)
 
 
-def _patch(owner: Any, name: str, wrap: Callable[..., Any]) -> None:
-    """Replace a method until `_active` is closed."""
-    method = getattr(owner, name)
-    setattr(owner, name, wrap(method))
-    _active.callback(setattr, owner, name, method)
+PATCH = SharedPatch(install)
+
+
+@contextmanager
+def patch_models(models: Sequence[Any]) -> Iterator[None]:
+    """Let models of transformers report their lookups.
+
+    Their results are those of their own implementation, bit for bit.
+    """
+    with PATCH.open(), count_passes(models):
+        yield
 
 
 AttentionKind = Literal["open", "closed", "no"]
@@ -320,35 +405,36 @@ def attention_kind(kind: type[nn.Module]) -> AttentionKind:
         source = inspect.getsource(owner)
     except (OSError, TypeError):  # defined without a file
         return "no"
-    if "ALL_ATTENTION_FUNCTIONS.get_interface(" in source:
+    if "ALL_ATTENTION_FUNCTIONS" in source:
         return "open"
     softmax = "softmax(" in source or "Softmax(" in source
     return "closed" if "Attention" in kind.__name__ and softmax else "no"
 
 
-def refuse_closed(model: nn.Module, chosen: Collection[int]) -> None:
+def refuse_closed(
+    model: nn.Module, pretrained: Sequence[Any], chosen: Collection[int]
+) -> None:
     """Raise ValueError for modules of transformers that no observer reaches.
 
     It is raised if a chosen module (by identity) attends by code of its own beside
     others that do not, or if all chosen modules belong to models without attention.
     """
-    models = find_pretrained(model)
-    names = {id(module): name for name, module in model.named_modules()}
-    inside = {id(part): part for pretrained in models for part in pretrained.modules()}
+    inside = {id(part): part for inner in pretrained for part in inner.modules()}
     parts = inside.values()
     supported = [part for part in parts if attention_kind(type(part)) == "open"]
     closed = [part for part in parts if attention_kind(type(part)) == "closed"]
     closed = [part for part in closed if id(part) in chosen]
     if supported and closed:
+        names = {id(module): name for name, module in model.named_modules()}
         raise ValueError(
             f"{list_types(closed)} attend by code of their own, not through "
             "ALL_ATTENTION_FUNCTIONS of transformers, so their weights cannot be "
             f"recorded; record those of {list_types(supported)} alone with only=, "
             f"such as {names[id(supported[0])]!r}"
         )
-    if models and not supported and {*chosen} <= inside.keys():
+    if not supported and {*chosen} <= inside.keys():
         raise ValueError(
-            f"{list_types(models)} has no attention that can be recorded: nothing in it "
+            f"{list_types(pretrained)} has no attention that can be recorded: nothing in it "
             "goes through ALL_ATTENTION_FUNCTIONS of transformers; call model(..., "
             "output_attentions=True).attentions, and show these weights with "
             "View(regard.maps.Lookups(weights, source, target))"

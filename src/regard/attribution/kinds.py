@@ -5,11 +5,12 @@ The command line uses this module, so it imports nothing heavy.
 
 from typing import Literal
 
-Kind = Literal["weights", "gradient", "norms", "rollout"]
+Kind = Literal["weights", "gradient", "norms", "rollout", "effect"]
 """weights: the attention weights.
 gradient: the first-order effect of each input on the output's log-probability.
 norms: the norms of the weighted, transformed values.
 rollout: the product of the weights of all layers, each with its residual.
+effect: what the output's log-probability loses where attention to an input is cut.
 """
 
 KIND_NAMES: dict[Kind, str] = {
@@ -17,14 +18,19 @@ KIND_NAMES: dict[Kind, str] = {
     "gradient": "gradient × input",
     "norms": "norms of weight × value",
     "rollout": "attention rollout, all layers multiplied",
+    "effect": "effect of cutting the attention to an input",
 }
 """The name of each kind in a picture."""
 
-KINDS_WITH_UNIT: frozenset[Kind] = frozenset({"norms"})
+KINDS_WITH_UNIT: frozenset[Kind] = frozenset({"norms", "effect"})
 """Kinds with a unit; the others are shares of a row."""
 
-KIND_VERBS: dict[Kind, tuple[str, str]] = {"gradient": ("depends on", "is depended on")}
+KIND_VERBS: dict[Kind, tuple[str, str]] = {
+    "gradient": ("depends on", "is depended on"),
+    "effect": ("needs", "is needed"),
+}
 """Verbs from row to column and back, for kinds that are no attention."""
+
 
 Role = Literal["cross", "encoder", "decoder"]
 """The attention of an encoder-decoder (Vaswani 2017, section 3.2.3).

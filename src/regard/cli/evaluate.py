@@ -1,25 +1,32 @@
 """Commands that measure: `evaluate`, `score`, `align`, `aer` and `experiment`."""
 
+import logging
 import operator
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import is_dataclass
+from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from regard.cli.console import (
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from regard.cli.main import (
     LoadFlags,
     Maps,
     advise_columns,
     build_flags,
+    format_columns,
     format_table,
     pause_collection,
     say,
     say_json,
     warn,
 )
-from regard.errors import InputError
+from regard.errors import InputError, quote
 from regard.tasks.options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     EvaluationFlags = EvaluationOptions
 else:
     EvaluationFlags = build_flags(EvaluationOptions, "Evaluation", 2)
+log = logging.getLogger("regard")
 DEFAULTS, DEFAULT_LOADING = EvaluationFlags(), LoadFlags()
 
 
@@ -38,6 +46,7 @@ def evaluate(
     *files: Path,
     flags: EvaluationFlags = DEFAULTS,
     weights: LoadFlags = DEFAULT_LOADING,
+    own_data: bool = False,
     json_: bool = False,
 ) -> None:
     """Score a run on its test set, or on your files.
@@ -48,6 +57,8 @@ def evaluate(
             model one text, of a model that fills in blanks documents; of images a
             folder of classes. Default: the run's test set, or without one its
             validation examples.
+        own_data: Without files, also read data that the run names by a URL or outside the
+            current folder. Use it for runs that you trust.
         json_: Print JSON.
     """
     options = EvaluationOptions(**vars(flags))
@@ -63,6 +74,8 @@ def evaluate(
         choose_own_accelerator()
         loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
     loaded.check_supported("evaluate", options)
+    if not files and not own_data:
+        check_own_data(run, loaded.config.data)
     speaks = os.environ.get("RANK", "0") == "0"  # of several processes one
     progress = Progress(steps=0, interval=1, visible=speaks)
     lines, examples = [], None
@@ -94,12 +107,44 @@ def evaluate(
     say_json(figures) if json_ else say(format_table(figures))
 
 
+def check_own_data(run: Path, data: Any) -> None:
+    """Raise InputError for data of a run that are not in the current folder.
+
+    The run may be a stranger's, whose run file could name any URL or file.
+    """
+    from regard.data.files import is_remote
+
+    def is_inside(path: str) -> bool:
+        return Path(path).resolve().is_relative_to(Path.cwd())
+
+    for value in flatten_strings(data):
+        is_own = not is_remote(value) and is_inside(value)
+        if not is_own or not all(map(is_inside, glob(value, recursive=True))):
+            raise InputError(
+                f"{run}: its run file names {quote(value)}, a URL or a path outside the "
+                "current folder. Name the files to score, or add --own-data if you trust "
+                "the run."
+            )
+
+
+def flatten_strings(value: Any) -> Iterator[str]:
+    """Yield the texts in nested values."""
+    if isinstance(value, str):
+        yield value
+    elif is_dataclass(value) or isinstance(value, Mapping):
+        fields = value if isinstance(value, Mapping) else vars(value)
+        yield from flatten_strings([*fields.values()])
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from flatten_strings(item)
+
+
 def score(
     run: Path,
     /,
     *,
     source: Path,
-    target: Path,
+    target: Path | None = None,
     allow_missing: bool = False,
     json_: bool = False,
 ) -> None:
@@ -111,15 +156,16 @@ def score(
     Args:
         run: Folder of a trained run.
         source: Sources, one a line.
-        target: The target of each, line by line.
+        target: The target of each, line by line. None: lines of `source` are SOURCE |||
+            TARGET.
         allow_missing: Initialize parameters that the weights lack.
         json_: Print JSON.
     """
-    from regard.data.pairs import read_parallel
+    from regard.data.pairs import read_sides
     from regard.runs.run_file import load
     from regard.tasks.run import require_method
 
-    pairs = list(read_parallel(source, target, keep_blank=True))
+    pairs = read_sides(source, target)
     loaded: Any = load(run, allow_missing=allow_missing)
     score_pairs = require_method(loaded, "score", run)
     complete = [pair for pair in pairs if pair.is_complete]
@@ -141,7 +187,7 @@ def align(
     /,
     *,
     source: Path,
-    target: Path,
+    target: Path | None = None,
     maps: Maps = None,
     reverse: Path | None = None,
     pick: Path | None = None,
@@ -157,7 +203,8 @@ def align(
     Args:
         run: Folder of a trained run.
         source: Sources, one a line.
-        target: The target of each, line by line.
+        target: The target of each, line by line. None: lines of `source` are SOURCE |||
+            TARGET.
         reverse: A run of the other direction, to join the links of both.
         pick: Print no links but each map's error rate against these gold links, the
             best first.
@@ -170,10 +217,10 @@ def align(
         )
     if join is not None and reverse is None:
         raise InputError("--join joins the links of two runs. Set --reverse too.")
-    from regard.data.pairs import Pair, read_parallel
+    from regard.data.pairs import Pair, read_sides
     from regard.maps import links
 
-    lines = list(read_parallel(source, target, keep_blank=True))
+    lines = read_sides(source, target)
     if pick is not None:
         return rank_maps(run, lines, pick, one_based)
     pairs = [pair for pair in lines if pair.is_complete]
@@ -270,6 +317,50 @@ def aer(links: Path, gold: Path, /, *, one_based: bool = False) -> None:
     scores = score_links(alignments, truth)
     for name in ("aer", "precision", "recall"):
         say(f"{name:9}  {100 * getattr(scores, name):.2f}")
+
+
+def audit(
+    run: Path,
+    /,
+    *files: Path,
+    examples: Annotated[int, Parameter(validator=Number(gte=1))] = 50,
+    out: Path | None = None,
+    own_data: bool = False,
+) -> None:
+    """Test whether attention explains a run.
+
+    Effects, other weights and switched-off heads are on one page with a verdict.
+
+    Args:
+        run: Folder of a trained run.
+        files: Files as for `evaluate`. Default: the run's test set, or without one its
+            validation examples.
+        examples: The number of examples, the first ones.
+        out: The page. Default: RUN-audit.html.
+        own_data: As for `evaluate`.
+    """
+    from regard.experiments.audit import attention_names
+    from regard.experiments.audit import audit as audit_run
+    from regard.runs.run_file import load
+    from regard.storage.atomic import write
+
+    loaded = load(run)
+    attention_names(loaded)  # refuses a run that cannot be audited
+    if files:
+        chosen = loaded.read(files, EvaluationOptions())
+    else:
+        if not own_data:
+            check_own_data(run, loaded.config.data)
+        splits = loaded.config.data.load()
+        chosen = splits.test or splits.valid
+    inputs = [loaded.input_of(example) for example in chosen[:examples]]
+    result = audit_run(loaded, inputs, log.info)
+    name = run.resolve().name
+    out = out or Path(f"{name}-audit.html")
+    for title, (columns, rows) in result.tables().items():
+        say(f"{title}\n{format_columns(columns, rows)}\n")
+    write(out, result.page(name).encode())
+    say(f"{result.verdict}\nThe page is {out}.")
 
 
 def experiment(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.console import (
+from regard.cli.main import (
     LoadFlags,
     Piped,
     SearchFlags,

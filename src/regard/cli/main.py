@@ -1,19 +1,457 @@
-"""The command `regard`: its subcommands, and the exit codes of their errors."""
+"""The command `regard`: its subcommands, what they share, and the exit codes of errors."""
 
+import codecs
+import errno
+import gc
+import json
 import logging
 import os
+import re
+import shlex
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from typing import Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, fields, make_dataclass
+from io import BufferedReader
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TextIO,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from cyclopts import App, Group, Parameter
+from cyclopts import (
+    App,
+    CycloptsError,
+    Group,
+    Parameter,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+from cyclopts.validators import Number
 
-from regard.cli import evaluate, generate, predict, runs, serve, share, show, train
-from regard.cli.console import explain, guard_streams, say
-from regard.errors import OutputClosed
+from regard.errors import InputError, OutputClosed, RunError, quote
+from regard.extras import EXTRAS, how_to_install
+from regard.tasks.options import Options, PredictOptions, list_options
 from regard.version import VERSION
+
+if TYPE_CHECKING:
+    from regard.data.rows import MissingColumns
+
+Int8 = Annotated[bool, Parameter(name="--int8")]
+Piped = Annotated[bool, Parameter(name="-")]
+
+
+Maps = Annotated[
+    tuple[int, ...] | None,
+    Parameter(
+        name="--map",
+        validator=Number(gte=0),
+        help="Only this map, layer x heads + head, from 0. Repeatable. Default: all.",
+    ),
+]
+
+
+def check_source(texts: Sequence[str], piped: bool) -> None:
+    """Raise InputError for texts from both arguments and standard input."""
+    if texts and piped:
+        raise InputError(
+            "texts and - are both given; choose one, or put a text that is - after --"
+        )
+
+
+def advise_columns(error: "MissingColumns", keys: Iterable[str]) -> None:
+    """Add the option that names columns to the error of a table that lacks some."""
+    names = ",".join(map(str.upper, keys))
+    error.advice = f"name yours with --columns {names}"
+
+
+def build_flags(
+    kind: type[Options], title: str, order: int, names: Collection[str] = ()
+) -> Any:
+    """Build a dataclass with options of a verb as flags, with their help.
+
+    Args:
+        kind: The options.
+        title: The heading of the flags in `--help`.
+        order: The place of the heading.
+        names: The options; by default all.
+    """
+    hints, entries = get_type_hints(kind), []
+    for name, option in list_options(kind).items():
+        if names and name not in names:
+            continue
+        hint: Any = hints[name]
+        if get_origin(hint) is Sequence:
+            hint = tuple[*get_args(hint), ...]
+        flag = f"--{option.flag}" if option.flag else None
+        hint = Annotated[hint, Parameter(name=flag, help=option.help)]
+        if name == "maps":
+            hint = Maps
+        entries.append((name, hint, field(default=getattr(kind, name))))
+    flags = make_dataclass(f"{kind.__name__}Flags", entries, frozen=True)
+    flags.__module__ = __name__  # cyclopts takes those of `types` for simple values
+    return Parameter(name="*", group=Group(title, sort_key=order))(flags)
+
+
+SEARCH = {item.name for item in fields(PredictOptions)}
+SEARCH -= {"prefix", "attention", "tokens"}
+if TYPE_CHECKING:
+    SearchFlags = PredictFlags = PredictOptions
+else:
+    TITLE = "Search and sampling"
+    SearchFlags = build_flags(PredictOptions, TITLE, 2, {*SEARCH, "tokens"})
+    PredictFlags = build_flags(
+        PredictOptions, TITLE, 2, {*SEARCH, "prefix", "attention"}
+    )
+
+
+def read_predict_options(flags: Any) -> PredictOptions:
+    """Return the options of flags of search and sampling.
+
+    Raises:
+        InputError: Options do not go together.
+    """
+    options = PredictOptions(**vars(flags))
+    options.check()
+    if options.beam is not None and options.n_best > options.beam:
+        raise InputError(
+            f"--n-best is {options.n_best}; expected at most --beam {options.beam}"
+        )
+    return options
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LoadFlags:
+    """How the weights of a run are loaded.
+
+    Attributes:
+        allow_missing: Initialize parameters that the weights lack.
+        int8: Multiply in 8-bit integers, on a CPU by CTranslate2: faster, for nearly
+            the same texts.
+    """
+
+    allow_missing: bool = False
+    int8: Int8 = False
+
+
+@Parameter(name="*", group=Group("Files, in parts", sort_key=3))
+@dataclass(frozen=True)
+class BatchFlags:
+    """The flags of a command that reads files and writes a folder.
+
+    Attributes:
+        input: Files of texts, one a line, or rows (.jsonl, .json, .csv, .tsv,
+            .parquet); folders, patterns, URLs.
+        output: Folder for the parts and their manifest.
+        columns: Columns of a table, names or numbers from 1. Default: those of the
+            run's data.
+        skip_bad: Leave out bad rows, count them.
+        part_rows: Rows of a part; a killed process loses at most one part.
+    """
+
+    input: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
+    output: Path | None = None
+    columns: str | None = None
+    skip_bad: bool = False
+    part_rows: Annotated[int, Parameter(validator=Number(gte=1))] = 8192
+
+    def is_used(self, texts: Sequence[str], piped: bool) -> bool:
+        """Check whether files are read.
+
+        Raises:
+            InputError: There are several sources, or flags do not go together.
+        """
+        check_source(texts, piped)
+        if self == BatchFlags():
+            return False
+        if not self.input or self.output is None:
+            raise InputError(
+                "--input and --output go together: files are read from --input, and "
+                "their parts are written to --output"
+            )
+        if texts or piped:
+            raise InputError("texts and --input are both given; choose one")
+        return True
+
+
+STDIN = "standard input"
+CHUNK = 256
+"""The most lines in a chunk."""
+
+
+class GuardedStream:
+    """A standard stream whose failure is handled once, wherever something is written.
+
+    Afterwards it writes nowhere.
+    """
+
+    def __init__(self, stream: Any, handle: Callable[[OSError], None]) -> None:
+        self._stream, self._handle = stream, handle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write as the stream does."""
+        return self._try(lambda: self._stream.write(text)) or 0
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._try(self._stream.flush)
+
+    def _try(self, operation: Callable[[], int | None]) -> int | None:
+        try:
+            return operation()
+        except OSError as error:
+            # else the buffer would fail again when Python exits
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+            self._handle(error)
+            return None
+
+
+@contextmanager
+def guard_streams() -> Iterator[None]:
+    """Guard the standard streams of a command.
+
+    Standard output raises OutputClosed when its reader is gone and RunError when it
+    cannot be written; standard error falls silent instead, since training outlives
+    those who watch it.
+    """
+
+    def fail(error: OSError) -> None:
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosed(error.strerror) from error
+        raise RunError(
+            f"standard output cannot be written: {error.strerror}; give it another place"
+        ) from error
+
+    # open closed descriptors, lest a file of the command gets the number of one
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        output = GuardedStream(sys.stdout or nowhere, fail)
+        errors = GuardedStream(sys.stderr or nowhere, lambda error: None)
+        with (
+            redirect_stdout(cast(TextIO, output)),
+            redirect_stderr(cast(TextIO, errors)),
+        ):
+            yield
+
+
+def say(text: str) -> None:
+    """Print a line on standard output, with escapes for what it cannot encode."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+
+
+def say_json(value: object) -> None:
+    """Print a line of JSON, with escapes where standard output is not in UTF-8."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    say(json.dumps(value, ensure_ascii=codecs.lookup(encoding).name != "utf-8"))
+
+
+def one_line(text: str) -> str:
+    """Return the text with its white space, line ends too, as single spaces."""
+    return " ".join(text.split())
+
+
+def format_table(rows: Mapping[str, object]) -> str:
+    """Return names and values in two columns."""
+    width = max(map(len, rows), default=0)
+    return "\n".join(f"{name:{width}}  {format_value(rows[name])}" for name in rows)
+
+
+def format_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return cells in columns below their headings."""
+    lines = [""] * (1 + len(rows))
+    for column in zip(header, *rows, strict=True):
+        width = max(map(len, column))
+        for index, cell in enumerate(column):
+            lines[index] += f"{cell:{width}}  "
+    return "\n".join(map(str.rstrip, lines))
+
+
+def format_value(value: object) -> str:
+    """Return a value in a cell."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def warn(place: str, warnings: Iterable[str]) -> None:
+    """Print the warnings of an example at a place."""
+    for warning in warnings:
+        print(f"regard: {place}: {warning}", file=sys.stderr)
+
+
+@contextmanager
+def pause_collection() -> Iterator[None]:
+    """Pause the garbage collector while modules and a run are loaded.
+
+    The loaded objects are excluded from later collections: scanning all of PyTorch's
+    objects takes longer than a prediction.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
+
+
+def open_standard_input() -> BufferedReader:
+    """Return the bytes of standard input.
+
+    Raises:
+        InputError: It is closed.
+    """
+    if sys.stdin is None:
+        raise InputError(f"{STDIN} is closed; give the texts as arguments")
+    if sys.stdin.isatty():
+        print("reading texts, one a line; Ctrl-D ends", file=sys.stderr)
+    return cast(BufferedReader, sys.stdin.buffer)
+
+
+def iterate_chunks(stream: BufferedReader, limit: int = CHUNK) -> Iterator[list[str]]:
+    r"""Return the lines of UTF-8 text that have arrived, at most `limit` at a time.
+
+    It waits only when there are none. Only `\n` and `\r\n` end a line.
+
+    Raises:
+        InputError: A line is longer than those of files may be, or not text; the lines
+            before it are yielded first.
+    """
+    from regard.data.files import DEFAULT_LIMITS, decode_line
+
+    max_line = DEFAULT_LIMITS.max_line
+    count, remainder, ended = 0, b"", False
+    while not ended:
+        data = stream.read1(1 << 16)
+        ended = not data
+        *lines, remainder = (remainder + data).split(b"\n")
+        # no character takes more than four bytes
+        if remainder and (ended or len(remainder) > 4 * max_line):
+            lines, remainder = [*lines, remainder], b""
+        ready: list[str] = []
+        try:
+            for line in lines:
+                count += 1
+                place, text = f"{STDIN}:{count}", ""
+                is_long = len(line) > 4 * max_line + 1
+                if not is_long:
+                    line = line.removesuffix(b"\r")
+                    text = decode_line(line, place, 0, count == 1)
+                if is_long or len(text) > max_line:
+                    raise InputError(
+                        f"{place}: line longer than {max_line} characters; split it"
+                    )
+                ready.append(text)
+                if len(ready) == limit:
+                    yield ready
+                    ready = []
+        except InputError:
+            if ready:
+                yield ready
+            raise
+        if ready:
+            yield ready
+
+
+def iterate_texts(texts: Sequence[str]) -> Iterable[Sequence[str]]:
+    """Return the texts, or else those of standard input in chunks."""
+    return [texts] if texts else iterate_chunks(open_standard_input())
+
+
+ALLOCATION = (
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+    "Storage size calculation overflowed",
+)
+"""Phrases of PyTorch's untyped errors of a failed allocation."""
+ADDRESS = re.compile(r"( at)? 0x[0-9a-f]{6,}")
+"""An address in memory, which means nothing to a reader."""
+SETTING = re.compile(r"[a-z_]+(\.\w+)*=.*", re.DOTALL)
+
+
+def explain(error: BaseException) -> tuple[str, int]:
+    """Return the message, without a name in front, and the exit code.
+
+    1 failed, 2 bad usage, 130 interrupted.
+    """
+    text = one_line(str(error)).partition(" Exception raised from")[0]
+    text = ADDRESS.sub("", text)
+    match error:
+        case InputError() | RunError():
+            return str(error), error.exit_code
+        case CycloptsError():
+            return explain_usage(error), 2
+        case FloatingPointError():
+            return str(error), 1
+        case KeyboardInterrupt():
+            return "interrupted", 130
+        case ModuleNotFoundError(name=str(name)) if name.split(".")[0] in EXTRAS:
+            package = name.split(".")[0]
+            advice = how_to_install(package)
+            return f"this needs {package}, which is not installed: {advice}", 2
+        case ImportError():
+            advice = "install it again, see `regard info`"
+            return f"a package cannot be imported ({text}); {advice}", 1
+        case UnicodeEncodeError(encoding=encoding, object=value):
+            advice = "set PYTHONUTF8=1, or a locale with UTF-8"
+            return f"{ascii(value)[:80]} cannot be written in {encoding}; {advice}", 2
+        case OSError(errno=errno.ENAMETOOLONG):
+            path = str(error.filename)[:80]
+            advice = "the path is too long for this file system; choose a shorter one"
+            return f"{path}...: {advice}", 2
+    is_allocation = any(phrase in text for phrase in ALLOCATION)
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and is_allocation
+    ):
+        return (
+            f"out of memory ({text[:200]}); use smaller batches (train: --set "
+            "training.batch_tokens=...), a smaller --beam or shorter texts",
+            1,
+        )
+    description = f"{type(error).__name__}: {text[:500]}".removesuffix(": ")
+    return f"unexpected {description}; run again with --debug to see where", 1
+
+
+def explain_usage(error: CycloptsError) -> str:
+    """Return the message of a command line that does not fit its command."""
+    error.verbose = False
+    command = " ".join(("regard", *(error.command_chain or ())))
+    message = one_line(str(error)).removesuffix(".")
+    if isinstance(error, UnusedCliTokensError):
+        tokens = list(error.unused_tokens or ())
+        if command == "regard train" and SETTING.fullmatch(tokens[0]):
+            setting = shlex.quote(tokens[0])
+            return f"{setting}: a setting needs --set; did you mean --set {setting}?"
+        message = (
+            f"{command}: too many arguments: {', '.join(map(quote, tokens))}; put a "
+            "text with blanks in quotes"
+        )
+    elif isinstance(error, UnknownOptionError):
+        message += "; a text that begins with - goes after --"
+    return f"{message}; see `{command} --help`"
+
 
 HELP = """Models that look things up: train them, use them, see what they attend to.
 
@@ -39,39 +477,41 @@ def completion(
     say(script.removesuffix("\n"))
 
 
-COMMANDS: dict[str, dict[Callable[..., None], str]] = {
+COMMANDS: dict[str, dict[str, str]] = {
     "Train": {
-        train.recipes: "",
-        train.new: "RECIPE > FILE.yaml",
-        train.train: "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
-        runs.runs: "[DIR | RUN...] [--json]",
+        "train:recipes": "",
+        "train:new": "RECIPE > FILE.yaml",
+        "train:train": "[RECIPE_OR_FILE] [--out DIR] [--set KEY=VALUE]... [--resume]",
+        "runs:runs": "[DIR | RUN...] [--json]",
     },
     "Use a run": {
-        predict.predict: "RUN [TEXT... | -] [--n-best N] [--json]",
-        evaluate.evaluate: "RUN [FILES] [--json]",
-        generate.generate: "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--json]",
-        predict.chat: "RUN [--beam K | --temperature T]",
-        generate.fill: "RUN [TEXT... | -] [--best N] [--json]",
-        predict.embed: "RUN [TEXT... | -] [--pool mean|first] [--words]",
-        evaluate.score: "RUN --source FILE --target FILE [--json]",
-        evaluate.align: "RUN --source FILE --target FILE [--map N]... [--pick GOLD]",
-        evaluate.aer: "LINKS GOLD [--one-based]",
+        "predict:predict": "RUN [TEXT... | -] [--n-best N] [--json]",
+        "evaluate:evaluate": "RUN [FILES] [--json]",
+        "generate:generate": "RUN [PROMPT... | -] [--tokens N] [--temperature T] [--json]",
+        "predict:chat": "RUN [--beam K | --temperature T]",
+        "generate:fill": "RUN [TEXT... | -] [--best N] [--json]",
+        "predict:embed": "RUN [TEXT... | -] [--pool mean|first] [--words]",
+        "evaluate:score": "RUN --source FILE --target FILE [--json]",
+        "evaluate:align": "RUN --source FILE --target FILE [--map N]... [--pick GOLD]",
+        "evaluate:aer": "LINKS GOLD [--one-based]",
     },
     "Look inside": {
-        show.show: "RUN TEXT|IMAGE [--out FILE.png|.svg|.pdf|.html] [--view VIEW]",
-        serve.serve: "RUN... [--host HOST] [--port N]",
-        evaluate.experiment: "[NAME] [--out DIR] [--full]",
+        "show:show": "RUN TEXT|IMAGE [--out FILE.png|.svg|.pdf|.html] [--view VIEW]",
+        "serve:serve": "RUN... [--host HOST] [--port N]",
+        "evaluate:experiment": "[NAME] [--out DIR] [--full]",
+        "evaluate:audit": "RUN [FILES] [--examples N] [--out FILE.html]",
     },
     "Share and install": {
-        share.import_: "SOURCE [--out DIR] [--revision NAME]",
-        share.export: "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
-        runs.cache: "[--clear]",
-        train.schema: "> regard.schema.json",
-        completion: "bash|zsh|fish",
-        runs.info: "",
+        "train:import_": "SOURCE [--out DIR] [--revision NAME]",
+        "train:export": "RUN --out DIR [--to huggingface|onnx|ctranslate2]",
+        "runs:cache": "[--clear]",
+        "train:schema": "> regard.schema.json",
+        "main:completion": "bash|zsh|fish",
+        "runs:info": "",
     },
 }
-"""By their groups, the commands in the order of `--help`, with their usage."""
+"""By their groups, the commands in the order of `--help`, `module:function` with its
+usage. The modules import this one, so they are imported later."""
 
 
 def application() -> App:
@@ -91,7 +531,8 @@ def application() -> App:
     )
     for order, (title, commands) in enumerate(COMMANDS.items()):
         group = Group(title, sort_key=order)
-        for place, (function, arguments) in enumerate(commands.items()):
+        for place, (location, arguments) in enumerate(commands.items()):
+            function = resolve_name(f"regard.cli.{location}")
             name = function.__name__.rstrip("_")  # `import` is no name for a function
             usage = f"Usage: regard {name} {arguments}".rstrip()
             app.command(
@@ -141,7 +582,9 @@ def _run(argv: Sequence[str], debug: bool) -> int:
             )
     except OutputClosed:
         return 0
-    except (Exception, KeyboardInterrupt) as error:
+    except SystemExit:
+        raise
+    except BaseException as error:  # also a panic of a native library
         if debug:
             traceback.print_exception(error)
         message, code = explain(error)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from regard.cli.console import (
+from regard.cli.main import (
     CHUNK,
     STDIN,
     BatchFlags,
@@ -30,8 +30,7 @@ from regard.errors import InputError, quote
 
 if TYPE_CHECKING:
     from regard.runs.batch_prediction import Worker
-    from regard.tasks.options import PredictOptions
-    from regard.tasks.prediction import GeneratedText, Prediction
+    from regard.tasks.options import GeneratedText, Prediction, PredictOptions
     from regard.tasks.run import Run
 
     Embed = Callable[[Sequence[str]], list[dict[str, Any]]]
@@ -218,7 +217,7 @@ def print_predictions(
 
 def list_ranked(prediction: "Prediction") -> "Sequence[GeneratedText]":
     """Return a searched prediction and its alternatives, best first; else none."""
-    from regard.tasks.prediction import GeneratedText
+    from regard.tasks.options import GeneratedText
 
     if not isinstance(prediction, GeneratedText):
         return ()

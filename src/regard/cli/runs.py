@@ -4,7 +4,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.console import (
+from regard.cli.main import (
     format_columns,
     format_table,
     format_value,
@@ -89,7 +89,7 @@ def describe_devices() -> dict[str, str]:
     except Exception as error:  # any error of a broken installation is reported
         reason = f"{type(error).__name__}: {one_line(str(error))}"
         return {"devices": f"unknown: torch cannot be imported ({reason})"}
-    from regard.kernels.libraries import find
+    from regard.kernels.cpu import find
     from regard.training.settings import devices, supports_bf16_products
 
     names, bf16 = ", ".join(devices()), filter(supports_bf16_products, devices())

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from regard.cli.console import Int8, say
+from regard.cli.main import Int8, say
 from regard.errors import InputError
 
 Positive = Number(gte=1)

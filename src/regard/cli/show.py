@@ -1,5 +1,6 @@
 """`regard show`."""
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from regard.cli.console import build_flags, pause_collection, say, warn
+from regard.cli.main import build_flags, pause_collection, say, warn
 from regard.errors import InputError, quote
 from regard.tasks.options import AttributionOptions, FigureOptions
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     AttributionFlags = AttributionOptions
     FigureFlags = FigureOptions
 else:
-    NAMES = {"beam", "maps", "kinds", "role"}
+    NAMES = {"beam", "maps", "kinds", "cut", "role"}
     AttributionFlags = build_flags(AttributionOptions, "What is drawn", 2, NAMES)
     FigureFlags = build_flags(FigureOptions, "How it is drawn", 3)
 PAGE, TABLES = ".html", (".tsv", ".jsonl")
@@ -63,7 +64,8 @@ def show(
     drawing.check()
     compares = compare is not None or compare_text is not None
     needs_page = compares or len(set(options.kinds)) > 1
-    fits_page = drawing.uses_default_view and options.maps is None
+    is_default = drawing.uses_default_view or drawing.view == "similarity"
+    fits_page = is_default and options.maps is None
     if out is None:
         ending = ".png" if find_spec("matplotlib") is not None else PAGE
         if needs_page and fits_page:
@@ -106,7 +108,11 @@ def show(
         weights = loaded.attribute(loaded.parse(text), options).greatest(top)
         write_table(out, COLUMNS, weights.rows(options.maps))
         return say(f"The table is {out}.")
-    attribution = attribute(loaded, text, options)
+    if drawing.view == "similarity":
+        attribution = compare_texts(loaded, text)
+        drawing = replace(drawing, view=None)
+    else:
+        attribution = attribute(loaded, text, options)
     lines, result = attribution.prediction.lines(), "picture"
     if ending in TABLES:
         result = "table"
@@ -125,6 +131,18 @@ def show(
     say("\n".join([*lines, f"The {result} is {out}."]))
 
 
+def compare_texts(run: "Run[Any, Any]", text: str) -> "Attribution":
+    """Return the similarity of two texts with a tab between them."""
+    from regard.hub.similarity import similarity
+
+    first, tab, second = text.partition("\t")
+    if not tab or not first.strip() or not second.strip():
+        raise InputError(
+            f"{quote(text)} is no pair; a similarity is of two texts with a tab between"
+        )
+    return similarity(run, first, second)
+
+
 def attribute(
     run: "Run[Any, Any]", text: str, options: AttributionOptions
 ) -> "Attribution":
@@ -132,6 +150,7 @@ def attribute(
     run.check_supported("attribute", options)
     example = run.parse(text)
     attribution = run.attribute(example, options)
-    prediction_warnings = run.prediction_warnings(attribution.prediction)
-    warn(quote(text), [*run.warnings(example), *prediction_warnings])
+    warnings = run.warnings(example) + run.prediction_warnings(attribution.prediction)
+    if warnings:
+        warn(quote(text), warnings)
     return attribution

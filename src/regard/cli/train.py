@@ -1,15 +1,15 @@
-"""Commands on run files: `train`, `recipes`, `new`, `schema`, and `completion`."""
+"""Commands that make runs and exchange models: `train`, `recipes`, `new`, `import`, `export`."""
 
 import json
 import logging
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from regard.cli.console import format_table, say
+from regard.cli.main import format_table, say
 from regard.errors import InputError
 from regard.storage.cache_folder import VARIABLE
 
@@ -112,12 +112,12 @@ def describe_result(folder: Path, config: "RunConfig") -> str:
     return f"The run is in {folder}. Next: {describe_usage(folder, config)}"
 
 
-def describe_usage(folder: Path, config: "RunConfig") -> str:
+def describe_usage(folder: Path, config: Any) -> str:
     """Return the command that uses a run; without any class it predicts none."""
     from regard.storage.run_folder import LABELS
     from regard.tasks.catalog import TASKS
 
-    labels, command = folder / LABELS, TASKS[config.task].usage(config)
+    labels, command = folder / LABELS, TASKS[config.task].command or config.command
     if labels.is_file() and labels.read_text(encoding="utf-8").strip() == "[]":
         command = command.replace(" predict ", " embed ")
     return command.replace("{}", shlex.quote(str(folder)))
@@ -156,3 +156,55 @@ def schema() -> None:
     from regard.runs.run_file import make_schema
 
     say(json.dumps(make_schema(), indent=1))
+
+
+def import_(
+    source: str,
+    /,
+    *,
+    out: Path | None = None,
+    revision: str | None = None,
+    pairs: bool = False,
+) -> None:
+    """Convert a published model into a run.
+
+    Args:
+        source: Folder of a published model, or its name on the hub, OWNER/NAME.
+        out: Folder for the run. Default: runs/ and the model's name.
+        revision: Branch, tag or commit on the hub; the commit is written down. Default:
+            the newest.
+        pairs: The model classifies pairs of texts, which its files do not state.
+    """
+    from regard.hub.importing import import_run
+    from regard.runs import run_file
+
+    folder = Path("runs") / Path(source).resolve().name if out is None else out
+    import_run(source, folder, revision, paired=pairs)
+    say(describe_result(folder, run_file.read(folder / CONFIG)))
+
+
+def export(
+    run: Path,
+    /,
+    *,
+    to: Literal["huggingface", "onnx", "ctranslate2"] = "huggingface",
+    out: Path,
+) -> None:
+    """Write a run's model for other libraries.
+
+    The export computes the same as the run, which is checked, and has a model
+    card, README.md.
+
+    Args:
+        run: Folder of a trained run.
+        to: The form to write.
+        out: Folder of the exported model.
+    """
+    if to == "onnx":
+        from regard.hub.exports.onnx import export_onnx as write
+    elif to == "ctranslate2":
+        from regard.hub.exports.ctranslate2 import export_ctranslate2 as write
+    else:
+        from regard.hub.exporting import export_run as write
+    peers = ", ".join(write(run, out))
+    say(f"The model is in {out}, for {to}; it computes the same as the run: {peers}.")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from regard.config.registry import find_plugins
+from regard.extras import find_plugins
 
 Kind = Literal[
     "folder",
@@ -16,6 +16,7 @@ Kind = Literal[
     "file",
     "table",
     "tables",
+    "chat",
     "two files",
     "idx",
     "npz",
@@ -27,12 +28,16 @@ COMPARED_LINES = 20
 """The first lines of a .txt file by which it is a table or none."""
 COLUMN_NAME = re.compile(r"\w[\w.-]*( [\w.-]+){0,2}")
 """A name of a column: up to three words."""
-TABLES = frozenset({"tsv", "csv", "jsonl", "json", "parquet", "arrow", "memory"})
+JOINED, MARK = "src-tgt", "|||"
+"""The kind of tables whose lines are `source ||| target`, as fast_align reads them."""
+TABLES = frozenset(
+    {"tsv", "csv", "jsonl", "json", "parquet", "arrow", "memory", JOINED}
+)
 TEXTS = frozenset({"txt", ""})
 """The endings of files that are tables by their lines, or none."""
-SPREADSHEETS = frozenset({"xlsx", "xls", "ods"})
-"""The endings of workbooks, which are meant as tables and are not read."""
-COMPRESSED = (".gz", ".zst")
+FOREIGN = frozenset({"xlsx", "xls", "ods", "zip", "tmx"})
+"""The endings of files that are meant as tables and are not read."""
+COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 """The endings of compressed files."""
 
 
@@ -60,16 +65,16 @@ READERS = "regard.readers"
 
 def is_table(value: Any) -> bool:
     """Return whether a value names a table, a text file that is one, or a workbook."""
-    is_workbook = isinstance(value, str) and suffix(value) in SPREADSHEETS
-    return is_table_name(value) or is_workbook or bool(detect_text_table(value))
+    is_foreign = isinstance(value, str) and suffix(value) in FOREIGN
+    return is_table_name(value) or is_foreign or bool(detect_text_table(value))
 
 
 def detect_text_table(value: Any) -> str:
     """Return the kind of table that a .txt file is by its first lines.
 
     Returns:
-        `tsv` if all lines have equally many tabs, `csv` if names between commas stand
-        above lines with as many commas; else nothing.
+        `src-tgt` if all lines have one `|||`, `tsv` if they have equally many tabs, `csv`
+        if names between commas stand above lines with as many commas; else nothing.
     """
     is_text = isinstance(value, str | Path) and suffix(value) in TEXTS
     if not is_text or not os.path.isfile(value):  # a pipe is read once
@@ -77,6 +82,8 @@ def detect_text_table(value: Any) -> str:
     lines = read_first_lines(value)
     if len(lines) < 2 or not all(map(str.strip, lines)):
         return ""
+    if all(line.count(MARK) == 1 for line in lines):
+        return JOINED
     if lines[0].count("\t") and len({line.count("\t") for line in lines}) == 1:
         return "tsv"
     names = lines[0].split(",")
@@ -111,6 +118,13 @@ def is_folder_of_table(value: Any) -> bool:
     return len(tables) == 1 and sum(path.is_dir() for path in entries) <= 1
 
 
+def is_chat(value: Any) -> bool:
+    """Return whether a value names a file of JSON lines with the messages of chats."""
+    has_lines = isinstance(value, str) and suffix(value) == "jsonl"
+    line = next(iter(read_first_lines(value)), "") if has_lines else ""
+    return re.search(r'"(messages|conversations)"\s*:\s*\[', line) is not None
+
+
 FILES: Mapping[Kind, Callable[[Any], bool]] = {
     "folder": is_folder,
     "folders": lambda value: is_folder(value) and not is_folder_of_table(value),
@@ -121,6 +135,7 @@ FILES: Mapping[Kind, Callable[[Any], bool]] = {
     "file": lambda value: isinstance(value, str),
     "table": is_table,
     "tables": lambda value: isinstance(value, list) and all(map(is_table, value)),
+    "chat": is_chat,
     "two files": lambda value: isinstance(value, list) and len(value) == 2,
     "idx": lambda value: isinstance(value, str) and "idx" in PurePath(value).name,
     "npz": lambda value: isinstance(value, str) and value.endswith(".npz"),

@@ -2,8 +2,10 @@
 
 import importlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from regard.data.files import DAMAGED, Limits, open_file
@@ -14,6 +16,8 @@ from regard.errors import InputError
 PARQUET = "parquet"
 BATCH = 1 << 12
 """The rows of a Parquet table that are in memory at once."""
+SHARED = re.compile("dictionary|run_end_encoded|view")
+"""Types whose rows can share a value."""
 
 
 @contextmanager
@@ -80,16 +84,31 @@ def parquet_records(
         while groups and row + size_of(groups[0]).num_rows <= first:
             row += size_of(groups.pop(0)).num_rows
         _check_size(file, path, groups)
-        bounds = Limits().of(path)
-        size = 0
-        for batch in file.iter_batches(BATCH, row_groups=groups, columns=fields):
-            batch.validate(full=True)
-            size += batch.nbytes
-            bounds.check(path, size, row + batch.num_rows)
-            for record in batch.to_pylist():
-                if row >= first:
-                    yield name_classes(record, names)
-                row += 1
+        batches = file.iter_batches(BATCH, row_groups=groups, columns=fields)
+        yield from islice(read_batches(path, batches, names, row), first - row, None)
+
+
+def read_batches(
+    path: str, batches: Iterable[Any], names: Mapping[str, list[str]], rows: int = 0
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of batches behind a number of rows, within the file's limits."""
+    bounds = Limits().of(path)
+    content = 0
+    for batch in batches:
+        # Conversion of a damaged batch would read beyond its buffers.
+        batch.validate(full=True)
+        rows += batch.num_rows
+        content += batch.nbytes
+        bounds.check(path, content, rows)
+        # Rows can share a value, so that they are larger than the batch.
+        is_shared = SHARED.search(str(batch.schema.types))
+        step = 1 if is_shared else max(1, batch.num_rows)
+        for start in range(0, batch.num_rows, step):
+            for record in batch.slice(start, step).to_pylist():
+                if is_shared:
+                    content += sum(len(str(value)) for value in record.values())
+                    bounds.check(path, content, rows)
+                yield name_classes(record, names)
 
 
 def values_in_group(file: Any, path: str, group: int, column: str) -> Sequence[Any]:
@@ -111,7 +130,7 @@ def arrow_records(
     """Yield the rows of an Arrow stream, the format of `datasets`.
 
     Raises:
-        InputError: The file is damaged, or lacks a column.
+        InputError: The file is damaged or larger than its limits, or lacks a column.
     """
     ipc = importlib.import_module("pyarrow").ipc
     with (
@@ -122,11 +141,8 @@ def arrow_records(
         keys = columns or reader.schema.names
         fields = find_fields(path, reader.schema, keys)
         names = class_names(reader.schema, keys)
-        for batch in reader:
-            # Conversion of a damaged batch would read beyond its buffers.
-            batch.validate(full=True)
-            for record in batch.select(fields).to_pylist():
-                yield name_classes(record, names)
+        batches = (batch.select(fields) for batch in reader)
+        yield from read_batches(path, batches, names)
 
 
 def _check_size(file: Any, path: str, groups: Sequence[int]) -> None:

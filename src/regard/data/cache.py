@@ -38,7 +38,8 @@ VALUES, OFFSETS, COUNTS = ".values.npy", ".offsets.npy", "counts.json"
 ROWS = 1 << 16
 """The rows of a shard; the last one may have fewer."""
 VERSION = 3
-COMPLETE = "complete.json"
+COMPLETE, CHECKSUM = "complete.json", ".crc"
+"""The file of a complete table, and the ending of a shard's checksum until then."""
 CHECKSUM_LIMIT = 1 << 30
 """Bytes of a table that is compared with its checksums whenever it is opened."""
 LOG_SECONDS = 10.0
@@ -125,9 +126,7 @@ class Shard:
         return cls(columns, json.loads((path / COUNTS).read_text()))
 
 
-def begin_progress(
-    work: str, rows: int, done: int, *, silent: bool = False
-) -> "tqdm[Any]":
+def begin_progress(work: str, rows: int, done: int, *, silent: bool = False) -> tqdm:
     """Return a bar of the rows that are done, without a terminal one in `LOG_SECONDS`.
 
     Args:
@@ -285,12 +284,14 @@ def _build(
         done = 0 if (folder / COMPLETE).exists() else _count_full_shards(folder)
     retained = {LOCK, *(_path(folder, number).name for number in range(done))}
     for path in folder.iterdir():
-        if path.name not in retained:
+        if path.stem not in retained:
             atomic.discard(path)
     atomic.write(folder / BEGUN, content)
     with begin_progress(f"encoding {title}", rows, done * ROWS) as progress:
         for shard in make(done):
-            shard.write(_path(folder, done))
+            path = _path(folder, done)
+            shard.write(path)
+            atomic.write(path.with_suffix(CHECKSUM), str(_checksum(path)).encode())
             done += 1
             progress.update(len(shard))
     paths = [_path(folder, number) for number in range(done)]
@@ -302,7 +303,9 @@ def _count_full_shards(folder: Path) -> int:
     """Count the shards before the first one that is missing, damaged or not full."""
     number = 0
     try:
-        while len(Shard.read(_path(folder, number))) == ROWS:
+        while len(Shard.read(path := _path(folder, number))) == ROWS:
+            if path.with_suffix(CHECKSUM).read_text() != str(_checksum(path)):
+                break
             number += 1
     except (OSError, ValueError, EOFError) as error:
         log.debug("%s goes on at shard %d: %s", folder, number, error)

@@ -19,6 +19,9 @@ log = logging.getLogger("regard")
 USUAL = {"csv": ",", "tsv": "\t"}
 """The delimiter of each kind of table."""
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+QUOTING = "if quotation marks enclose cells, set data.quoting=true"
+QUOTED = re.compile(r'"([^"]|"")*"')
+"""A cell between quotation marks, in which those are doubled."""
 SPREADSHEET = re.compile(r"sep=(.)")
 """The first line by which Excel states the delimiter of a file."""
 HEADER_NAMES = frozenset(
@@ -140,6 +143,10 @@ def read_delimited(
             if len(cells) < width or (len(cells) > width and not may_be_longer):
                 excess = f"{len(cells)} columns" if any(cells) else "a blank line"
                 fault = f"{excess}, expected {width} columns as in the first line"
+            if not quoting and any(cell.startswith('"') for cell in cells):
+                fault = fault and f"{fault}; {QUOTING}"
+                if any(QUOTED.fullmatch(cell) for cell in cells):
+                    _log_quotes(path)
             values = dict(zip(names, cells, strict=False))
             yield Record(first.number, values, fault, offset=first.offset)
 
@@ -170,6 +177,11 @@ def _split_lines(
             f"({error}); double a quotation mark inside a field, or set "
             "data.quoting=false if it is an ordinary character"
         ) from error
+
+
+@cache
+def _log_quotes(path: FilePath) -> None:
+    log.warning("%s: quotation marks are read as text; %s", path, QUOTING)
 
 
 @cache

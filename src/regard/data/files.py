@@ -1,10 +1,10 @@
 """Files as streams of bytes and numbered lines, local or remote, within limits."""
 
 import codecs
-import gzip
 import importlib
 import io
 import logging
+import lzma
 import math
 import os
 import re
@@ -33,10 +33,19 @@ Other schemes of fsspec read local files (`file`), chain stores or render templa
 execute code (`reference`, before fsspec 2026.6).
 """
 BLOCK = 1 << 20
-DAMAGED = (EOFError, zlib.error, OSError)
+DAMAGED = (EOFError, zlib.error, lzma.LZMAError, OSError)
 """The errors of reading a file that is cut off, damaged or unreadable."""
 WILDCARDS = frozenset("*?[")
 WINDOWS_FILES = frozenset({"thumbs.db", "desktop.ini"})
+DECOMPRESSORS = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
+"""The module that opens each kind of compressed files, except .zst."""
+SUBTITLES = re.compile(
+    r"(\d+:)?\d\d:\d\d[,.]\d{3} --> |WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}"
+)
+"""The beginning of one of the first lines of subtitles."""
+FIRST_LINES = 10
+MOST_BLANK = 1 << 16
+"""The blank lines that are read before the first one is yielded."""
 T = TypeVar("T")
 FilePath = str | Path
 log = logging.getLogger("regard")
@@ -147,7 +156,7 @@ class _DecompressedStream(io.BufferedReader):
 
 
 def open_file(path: FilePath) -> io.BufferedReader:
-    """Open a file for reading, decompressed if it is a .gz or .zst file.
+    """Open a file for reading, decompressed if its name says that it is compressed.
 
     Raises:
         InputError: The file is missing, unreadable or a directory.
@@ -164,8 +173,8 @@ def open_file(path: FilePath) -> io.BufferedReader:
         raise InputError(f"{path}: is a directory; expected a file") from error
     except OSError as error:
         raise read_error(path, 0, error) from error
-    if compression(name) == ".gz":
-        return _DecompressedStream(gzip.GzipFile(fileobj=stream), stream)
+    if module := DECOMPRESSORS.get(compression(name)):
+        return _DecompressedStream(importlib.import_module(module).open(stream), stream)
     if compression(name) == ".zst":
         pa = importlib.import_module("pyarrow")
         raw = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
@@ -351,14 +360,14 @@ class Limits:
         if not is_remote(path) and not stat.S_ISREG(os.stat(path).st_mode):
             return largest
         kind = suffix(path)
-        if not compression(path) and kind not in ("npz", "parquet"):
+        if not compression(path) and kind not in ("npz", "parquet", "arrow"):
             return Bounds(math.inf, math.inf)
         size = size_of_file(path)
         content = max(FREE_BYTES, self.max_ratio * size)
         lines = max(FREE_LINES, LINES_PER_BYTE * size)
         if "REGARD_MAX_LINES" in os.environ:
             lines = self.max_lines
-        if kind == "parquet":  # which is read a part at a time
+        if kind in ("parquet", "arrow"):  # which are read a part at a time
             return Bounds(content, lines)
         return Bounds(min(content, largest.content), min(lines, largest.lines))
 
@@ -392,7 +401,9 @@ _FOREIGN_MARKS = {  # the mark of little-endian UTF-32 begins with that of UTF-1
     codecs.BOM_UTF16_BE: f"UTF-16 {_CONVERT}",
     b"\x1f\x8b": "gzip data, but the name does not end in .gz; rename it",
     b"\x28\xb5\x2f\xfd": "zstd data, but the name does not end in .zst; rename it",
-    b"PK\x03\x04": f"a zip file, or {WORKBOOK}",
+    b"\xfd7zXZ\0": "xz data, but the name does not end in .xz; rename it",
+    b"BZh9": "bzip2 data, but the name does not end in .bz2; rename it",
+    b"PK\x03\x04": f"a zip file; unpack it. Or {WORKBOOK}",
     b"\xd0\xcf\x11\xe0": WORKBOOK,
 }
 """The first bytes of files that are no text in UTF-8."""
@@ -430,7 +441,7 @@ def iterate_lines(
             blank = []
             for line in lines:
                 blank.append(line)
-                if line.text.strip():
+                if line.text.strip() or len(blank) == MOST_BLANK:
                     break
             else:
                 raise InputError(
@@ -470,6 +481,11 @@ def _decode_lines(
                     raise InputError(
                         f"{location}: line longer than {limits.max_line} characters "
                         "(REGARD_MAX_LINE); split it"
+                    )
+                if number <= FIRST_LINES and SUBTITLES.match(text):
+                    raise InputError(
+                        f"{location}: subtitles with times; regard reads plain text. Save "
+                        "the subtitles as text without numbers and times."
                     )
                 if not is_first or raw != codecs.BOM_UTF8:
                     yield Line(number, offset, text)

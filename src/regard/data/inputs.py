@@ -21,6 +21,8 @@ from regard.images import Image
 
 IMAGE = "image"
 """The key of an image in the columns of a reader and in its rows."""
+WORD_FILES = frozenset({"conll", "conllu", "iob", "iob2", "bio"})
+"""The endings of files with a word and its columns a line."""
 LOCATION = re.compile(r"(?P<file>.+):(?P<number>\d+)")
 
 
@@ -62,6 +64,11 @@ class RowReader:
             names = list(map(str, self.columns.values()))
             positions = ((row, 0) for row in range(parquet_rows(path, names)))
         else:
+            if suffix(path) in WORD_FILES:
+                raise InputError(
+                    f"{path}: has a word a line, and --input reads a text a line; write "
+                    "each sentence on a line, or score the file with regard evaluate"
+                )
             records = self._records(path, Position())
             positions = ((record.number - 1, record.offset) for record in records)
         while batch := list(islice(positions, size)):

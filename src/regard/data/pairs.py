@@ -1,5 +1,6 @@
 """Pairs of source and target text: parallel files, tables and word alignments."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from regard.data.questions import Question, QuestionFiles, join_lines
 from regard.data.records import Records
 from regard.data.rows import Row, RowCollector
 from regard.data.splits import HeldOut, Splits
-from regard.data.tables import Columns, Tabular, kind, kinds
+from regard.data.tables import Columns, Tabular, kind, kinds, read_joined_lines
 from regard.errors import InputError
 from regard.maps.links import Gold, Links
 
@@ -64,6 +65,9 @@ class Pair:
         return (self.target, *self.alternatives)
 
 
+INDEX = re.compile(r"(\d+)\t.*\n\1\t")
+"""A source and a target with a column of numbers."""
+log = logging.getLogger("regard")
 LINK = re.compile(r"(\d+)([-?p])(\d+)")
 
 
@@ -180,6 +184,12 @@ def read_parallel(
     collector = RowCollector(source_path, skip_bad)
     for number, (source, target) in enumerate(zip_longest(*texts, fillvalue=""), 1):
         pair = Pair(source, target, f"{source_path}:{number}")
+        if number == 1 and (index := INDEX.match(f"{source}\n{target}")):
+            log.warning(
+                "%s: both sides begin with %s and a tab, which is read as text; if lines "
+                "are numbered, remove the numbers with cut -f 2-",
+                *(pair.place, index[1]),
+            )
         if pair.is_complete or keep_blank:
             collector.kept += 1
             yield pair
@@ -188,6 +198,25 @@ def read_parallel(
         else:
             collector.refuse(number, "blank line, so the pair has no source")
     collector.check()
+
+
+def read_sides(source: FilePath, target: FilePath | None) -> list[Pair]:
+    """Read the pairs of two files, or without `target` of lines `source ||| target`.
+
+    Pairs with a blank side are kept.
+
+    Raises:
+        InputError: As `read_parallel`, or a line has no two sides.
+    """
+    if target is not None:
+        return list(read_parallel(source, target, keep_blank=True))
+    pairs = []
+    for record in read_joined_lines(source):
+        place = f"{source}:{record.number}"
+        if record.fault:
+            raise InputError(f"{place}: {record.fault}; or set --target")
+        pairs.append(Pair(**record.values, place=place))
+    return pairs
 
 
 def _check_equal_lengths(paths: Sequence[FilePath]) -> None:

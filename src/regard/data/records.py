@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -114,6 +115,8 @@ def _read_text(value: Any, is_number: bool, is_list: bool) -> str:
         return "".join(f"{_read_text(item, True, True)}{ITEM}" for item in value)
     if is_list and value is None:
         return ""
+    if is_number and isinstance(value, bool):
+        return str(value).lower()
     is_real = isinstance(value, Real) and not isinstance(value, bool)
     if (is_number or is_list) and is_real and value == value:
         return str(value)
@@ -209,9 +212,20 @@ def list_of_objects(path: str | Path) -> list[Any]:
                 "or of another form; expected an 'id' of each image, and the 'image_id' "
                 "of each annotation"
             ) from error
+    if isinstance(value, Mapping) and isinstance(value.get("intents"), list):
+        value = value["intents"]
     if not isinstance(value, list):
         raise InputError(f"{path}: is no list; expected a list of objects")
-    return value
+    return list(chain.from_iterable(map(_split_intent, value)))
+
+
+def _split_intent(item: Any) -> list[Any]:
+    """Return a row for each pattern of an intent of a chatbot, or the item itself."""
+    match item:
+        case {"tag": tag, "patterns": [*patterns]}:
+            texts = [{"patterns": pattern, "text": pattern} for pattern in patterns]
+            return [{**item, **text, "label": tag} for text in texts]
+    return [item]
 
 
 MEMORY_SUFFIX = ".memory"

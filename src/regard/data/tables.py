@@ -1,21 +1,26 @@
 """Tables of texts of any format, by the ending of their names."""
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
 from regard.config.file_kinds import (
+    COMPRESSED,
+    FOREIGN,
+    JOINED,
+    MARK,
     READERS,
-    SPREADSHEETS,
     TABLES,
     TEXTS,
     detect_text_table,
+    read_first_lines,
     suffix,
 )
-from regard.config.registry import Registry
+from regard.config.loader import Registry
 from regard.config.yaml_tree import format_setting
 from regard.data.arrow_tables import arrow_records, parquet_records
 from regard.data.delimited import USUAL, read_delimited
@@ -26,6 +31,7 @@ from regard.data.files import (
     Position,
     check_one_set,
     is_remote,
+    iterate_lines,
     list_files,
 )
 from regard.data.records import (
@@ -47,6 +53,16 @@ PLUGINS = Registry("regard.data", {}, READERS)
 """Readers of other packages: `read(path, columns, *, skip_bad) -> Iterable[Row]`."""
 KEYED = TABLES - USUAL.keys()
 """The kinds of table whose records have keys instead of columns in an order."""
+FOREIGN_FILES = {
+    "zip": "a zip archive; unpack it and name the file inside",
+    "tmx": "a translation memory; export it as a table with a column for each language, "
+    "such as .csv, or as two text files with a segment a line",
+}
+FASTTEXT = (
+    "labels in the form of fastText; make a table: sed -E 's/^__label__([^ ]+) /"
+    "\\1\\t/' {} > labels.tsv, and name its columns with --set data.label=1 and "
+    "--set data.text=2"
+)
 TYPED_DELIMITERS = {"tab": "\t", "\\t": "\t"}
 """Delimiters by what is written for them in a run file or an option."""
 
@@ -68,16 +84,18 @@ def kind(path: FilePath) -> str:
     ending = suffix(path)
     if ending in TABLES or ending in PLUGINS:
         return ending
-    if ending in SPREADSHEETS:
-        raise InputError(f"{path}: {WORKBOOK}")
+    if ending in FOREIGN:
+        raise InputError(f"{path}: {FOREIGN_FILES.get(ending, WORKBOOK)}")
     if ending in TEXTS and (text_kind := detect_text_table(path)):
         return text_kind
     if ending in TEXTS and not os.path.exists(path) and not is_remote(path):
         raise InputError(f"{path}: no such file; check the path")
+    if "".join(read_first_lines(path)[:1]).startswith("__label__"):
+        raise InputError(f"{path}: {FASTTEXT.format(shlex.quote(str(path)))}")
     raise InputError(
-        f"{path}: unknown kind of table '.{ending}'; expected {kinds()}, these with .gz "
-        "or .zst, or a .txt file whose lines have equally many tabs, or a header with "
-        "commas"
+        f"{path}: unknown kind of table '.{ending}'; expected {kinds()}, these with "
+        f"{', '.join(COMPRESSED)}, or a .txt file whose lines have equally many tabs or "
+        "one |||, or a header with commas"
     )
 
 
@@ -146,6 +164,8 @@ def stream_records(
         )
     if form == "jsonl":
         return read_json_lines(path, start)
+    if form == JOINED:
+        return read_joined_lines(path, start)
     if form == "parquet":
         values: Iterable[Any] = parquet_records(str(path), names, rows)
     elif form == "arrow":
@@ -155,6 +175,16 @@ def stream_records(
     else:
         values = records_in_memory(path)[rows:]
     return (Record(number, value) for number, value in enumerate(values, rows + 1))
+
+
+def read_joined_lines(path: FilePath, start: Position = BEGINNING) -> Iterator[Record]:
+    """Yield the sides of lines `source ||| target`, from a position on."""
+    with closing(iterate_lines(path, start=start)) as lines:
+        for number, offset, text in lines:
+            sides = [side.strip() for side in text.split(MARK)]
+            fault = "" if len(sides) == 2 else f"expected one {MARK} between two texts"
+            values = dict(zip(("source", "target"), sides, strict=False))
+            yield Record(number, values, fault, offset=offset)
 
 
 def choose_columns(columns: Columns, names: str) -> dict[str, str | int]:
@@ -209,7 +239,10 @@ class Tabular:
         section = replace(self, skip_bad=skip_bad or self.skip_bad)
         if names is None:
             return section
-        chosen: dict[str, Any] = choose_columns(self.columns, names)
+        chosen: dict[str, Any] = {}
+        for key, column in choose_columns(self.columns, names).items():
+            name, index, _ = key.partition("[")
+            chosen[name] = (*chosen.get(name, ()), column) if index else column
         return replace(section, **chosen)
 
     def stream_rows(

@@ -6,14 +6,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
-from regard.config.file_kinds import TABLES, suffix
+from regard.config.file_kinds import TABLES, is_chat, suffix
 from regard.data.cache import cache_value
 from regard.data.data_files import DataFiles, select
 from regard.data.files import Line, iterate_lines, list_set_files
 from regard.data.pairs import Pair
-from regard.data.records import ITEM
+from regard.data.records import ITEM, read_json_lines
 from regard.data.splits import Tail, too_few
 from regard.data.tables import Tabular
 from regard.errors import InputError
@@ -121,6 +121,11 @@ def lines_of(
     if suffix(file) not in TABLES:
         yield from (line.text for line in iterate_lines(file))
         return
+    if is_chat(file) and column in (None, "messages", "conversations"):
+        raise InputError(
+            f"{file}: has chats, which `regard train dialogue` reads; a language model "
+            "reads running text"
+        )
     if column is None:
         raise InputError(
             f"{file}: a table, and a language model reads running text; name the column "
@@ -148,10 +153,11 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Dialogue(DataFiles[Pair]):
-    """Text files of conversations for each set, optionally .gz or .zst.
+    """Text files of conversations for each set, optionally compressed.
 
     One blank line stands between turns, two or more between conversations. A first line
-    that ends in a colon names the speaker and is skipped. Without `valid`, the last
+    that ends in a colon names the speaker and is skipped. In .jsonl each line is a
+    conversation with the `messages` of chat models. Without `valid`, the last
     `held_out` of the training replies are the validation set.
 
     Attributes:
@@ -164,10 +170,11 @@ class Dialogue(DataFiles[Pair]):
     train: str = field()  # pyright: ignore[reportGeneralTypeIssues]
     valid: str | None = None
     test: str | None = None
-    turns: Annotated[int, Field(ge=0)] = 2
+    turns: NonNegativeInt = 2
     longest: Annotated[int, Field(ge=1)] = 50
     held_out: Tail = 0.1
 
+    recognised = ("chat",)
     example_type = Pair
 
     def choose_valid(
@@ -199,6 +206,9 @@ def read_turns(path: str | Path) -> Iterator[Turn]:
     Raises:
         InputError: The file cannot be read or is blank.
     """
+    if is_chat(str(path)):
+        yield from read_messages(path)
+        return
     block: list[str] = []
     first = True
     blanks = 0
@@ -219,6 +229,34 @@ def read_turns(path: str | Path) -> Iterator[Turn]:
                 yield Turn(text, f"{path}:{begin + has_speaker}", first)
                 first = False
         block = []
+
+
+def read_messages(path: str | Path) -> Iterator[Turn]:
+    """Yield the turns of a file with the messages of a chat in each line.
+
+    Messages of the role `system` are left out.
+
+    Raises:
+        InputError: A line has no messages.
+    """
+    for record in read_json_lines(path):
+        place = f"{path}:{record.number}"
+        match record.values:
+            case {"messages": [*messages]} | {"conversations": [*messages]}:
+                first = True
+            case _:
+                raise InputError(f"{place}: {record.fault or 'has no messages'}")
+        for message in messages:
+            match message:
+                case {"role": "system"} | {"from": "system"}:
+                    continue
+                case {"content": str(text)} | {"value": str(text)} if text.strip():
+                    yield Turn(" ".join(text.split()), place, first)
+                    first = False
+                case _:
+                    raise InputError(
+                        f"{place}: a message has no text; expected its 'content'"
+                    )
 
 
 def replies(turns: Iterable[Turn], count: int, longest: int) -> Iterator[Pair]:

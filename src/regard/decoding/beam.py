@@ -14,12 +14,14 @@ from regard.decoding.sampling import (
     Hypothesis,
     LengthPenalty,
     best_scores,
+    find_best_tokens,
     is_end,
     last_tokens,
     max_lengths,
     next_scores,
     require_token,
 )
+from regard.kernels.cpu import use_search_kernels
 from regard.nn.decoders import Decoder, State
 from regard.text.kinds import SPECIAL, SpecialTokens
 from regard.work import checkpoint
@@ -36,9 +38,9 @@ class Extensions(NamedTuple):
     parents: Tensor
     tokens: Tensor
 
-    def only(self, mask: Tensor) -> "Extensions":
-        """Mask the extensions for which `mask (source, extension)` is false."""
-        return self._replace(scores=self.scores.masked_fill(~mask, -torch.inf))
+    def take(self, places: Tensor) -> "Extensions":
+        """Return the extensions at places `(source, place)`."""
+        return Extensions(*(part.gather(1, places) for part in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,20 +99,35 @@ class BeamState:
         self,
         decoder: Decoder,
         processors: Sequence[LogitsProcessor],
-    ) -> tuple["BeamState", Tensor]:
+        count: int,
+    ) -> tuple["BeamState", Extensions]:
         """Feed every hypothesis its last token.
 
         Raises:
             ValueError: A hypothesis that no token can follow.
 
         Returns:
-            The beam after it, and the scores `(source, width, vocabulary)` of all
-            extensions; an empty place has none.
+            The beam after it, and the `count` best extensions of each source, best
+            first; an empty place has none.
         """
         checkpoint()
         width = self.scores.shape[1]
         last = last_tokens(self.tokens, self.special.start)
         logits, state = decoder.step(last, self.state)
+        beam = replace(self, state=state)
+        logits = logits.float()
+        vocabulary = logits.shape[1]
+        length = self.tokens.shape[1]
+        best = find_best_tokens(
+            logits, min(count, vocabulary), self.special, processors, length
+        )
+        if best is not None:
+            added, tokens = (part.view(len(self.sources), width, -1) for part in best)
+            scores = (self.scores[..., None] + added).flatten(1)
+            scores, places = scores.topk(min(count, scores.shape[1]))
+            parents = places.div(added.shape[2], rounding_mode="floor")
+            tokens = tokens.flatten(1).gather(1, places)
+            return beam, Extensions(scores, parents, tokens)
         empty = self.scores.flatten() == -torch.inf
         following = next_scores(logits, self.special)
         require_token(following.amax(-1).masked_fill(empty, 0.0))
@@ -120,14 +137,15 @@ class BeamState:
         for processor in processors:
             following = processor(following, self.tokens, owners)
         extended = self.scores[..., None] + following.unflatten(0, (-1, width))
-        return replace(self, state=state), extended
+        scores, places = best_scores(extended.flatten(1), count)
+        return beam, Extensions(scores, places // vocabulary, places % vocabulary)
 
     def follow(self, extensions: Extensions) -> "BeamState":
         """Return the hypotheses after these extensions, `width` for each source."""
         width = self.scores.shape[1]
         numbers = torch.arange(len(self.sources), device=self.sources.device)
         rows = (extensions.parents + width * numbers[:, None]).flatten()
-        last = extensions.tokens.view(-1, 1)
+        last = extensions.tokens.reshape(-1, 1)
         tokens = torch.cat([self.tokens[rows], last], 1)
         state = self.state.follow(rows)
         return replace(self, scores=extensions.scores, tokens=tokens, state=state)
@@ -153,25 +171,23 @@ class Beam:
     def choose(
         self,
         beam: BeamState,
-        extended: Tensor,
-    ) -> tuple[Extensions, Extensions]:
+        best: Extensions,
+    ) -> tuple[Extensions | None, Extensions]:
         """Split the best extensions into those that end and those that continue.
 
-        Of `(source, width, vocabulary)`, those end that have END among the `width`
-        best; the `width` best others continue.
+        Those end that have END among the `width` best; the `width` best others
+        continue. The first part is None if no extension ends.
         """
-        count = (1 + len(beam.special.ends)) * self.width
-        vocabulary = extended.shape[-1]
-        scores, places = best_scores(extended.flatten(1), count)
-        best = Extensions(scores, places // vocabulary, places % vocabulary)
         end = is_end(best.tokens, beam.special)
-        ending = [tensor[:, : self.width] for tensor in best.only(end)]
-        opening = best.only(~end)
+        first = Extensions(*(part[:, : self.width] for part in best))
+        if not end.any():
+            return None, first
+        ending = first.scores.masked_fill(~end[:, : self.width], -torch.inf)
+        opening = best._replace(scores=best.scores.masked_fill(end, -torch.inf))
         order = opening.scores.topk(self.width).indices
-        going = [tensor.gather(1, order) for tensor in opening]
-        return Extensions(*ending), Extensions(*going)
+        return first._replace(scores=ending), opening.take(order)
 
-    @torch.no_grad()
+    @use_search_kernels()
     def __call__(
         self,
         decoder: Decoder,
@@ -198,12 +214,15 @@ class Beam:
             )
         limit = max_lengths(memory, max_length)
         ended: list[list[Hypothesis]] = [[] for _ in limit]
+        limits = limit.tolist()
         beam = BeamState.first(decoder, memory, self.width)
+        count = (1 + len(beam.special.ends)) * self.width
         while len(beam.sources):
-            beam, extended = beam.step(decoder, self.processors)
-            ending, going = self.choose(beam, extended)
-            self.add_finished(beam, ending, ended)
-            beam = self.drop_done(beam.follow(going), ended, limit)
+            beam, best = beam.step(decoder, self.processors, count)
+            ending, going = self.choose(beam, best)
+            if ending is not None:
+                self.add_finished(beam, ending, ended)
+            beam = self.drop_done(beam.follow(going), ended, limits)
         return [rank_different(hypotheses)[:n_best] for hypotheses in ended]
 
     def count_prompt(self, source: int) -> int:
@@ -242,18 +261,17 @@ class Beam:
 
     def is_open(
         self,
-        scores: list[float],
+        best: float,
         length: int,
         done: list[Hypothesis],
     ) -> bool:
         """Return whether a source needs more steps.
 
         Args:
-            scores: The scores of its open hypotheses.
+            best: The best score of its open hypotheses.
             length: Their length.
             done: Its ended hypotheses, best first.
         """
-        best = max(scores)
         if len(done) < self.width:
             return best > -torch.inf
         if self.early:
@@ -266,25 +284,27 @@ class Beam:
         self,
         beam: BeamState,
         ended: list[list[Hypothesis]],
-        limit: Tensor,
+        limits: list[int],
     ) -> BeamState:
         """Return the beam without the sources that are done.
 
         At the length limit, open hypotheses fill up the ended ones.
         """
         keep = []
+        position = beam.tokens.shape[1]
+        highest = beam.scores.amax(1).tolist()
         for row, source in enumerate(beam.sources.tolist()):
             done = ended[source]
             done.sort(key=lambda hypothesis: -hypothesis.score)
-            position = beam.tokens.shape[1]
             length = position - self.count_prompt(source)
-            if position >= int(limit[source]):
+            if position >= limits[source]:
                 self.add_unfinished(beam, row, length, done)
-            elif self.is_open(beam.scores[row].tolist(), length, done):
+            elif self.is_open(highest[row], length, done):
                 keep.append(row)
         if len(keep) == len(beam.sources):
             return beam
-        return beam.select(torch.tensor(keep, dtype=torch.long, device=limit.device))
+        device = beam.sources.device
+        return beam.select(torch.tensor(keep, dtype=torch.long, device=device))
 
 
 def rank_different(hypotheses: list[Hypothesis]) -> list[Hypothesis]:

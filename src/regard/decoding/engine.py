@@ -21,8 +21,7 @@ from regard.decoding.sampling import Hypothesis, LengthPenalty, NoTokenError
 from regard.decoding.search import DecodingConstraints, Search
 from regard.errors import InputError, RunError
 from regard.nn.decoders import EncoderDecoder
-from regard.nn.layers import FeedForward, PreNorm
-from regard.nn.output import Output
+from regard.nn.layers import FeedForward, Output, PreNorm
 from regard.nn.transformer import (
     DecoderLayer,
     TransformerDecoder,

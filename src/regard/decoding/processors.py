@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from regard.config.registry import RegisteredName, Registry
+from regard.config.loader import RegisteredName, Registry
 from regard.shapes import Float, Int, RowIds
 from regard.text.kinds import SPECIAL, SpecialTokens
 
@@ -22,6 +22,13 @@ class LogitsProcessor(ABC):
     """
 
     on_logits: ClassVar[bool] = False
+
+    def forbidden(self, length: int) -> Sequence[int] | None:
+        """Return the tokens that it forbids in every row after `length` tokens.
+
+        None if it does anything else. A search then needs no scores of all tokens.
+        """
+        return None
 
     @abstractmethod
     def __call__(
@@ -119,6 +126,11 @@ class Banned(LogitsProcessor):
                 "banned has an empty sequence; give at least one id in each"
             )
 
+    def forbidden(self, length: int) -> Sequence[int] | None:
+        if any(len(sequence) > 1 for sequence in self.sequences):
+            return None
+        return [token for (token,) in self.sequences]
+
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
         forbidden = torch.zeros_like(scores, dtype=torch.bool)
         for *before, last in self.sequences:
@@ -141,6 +153,11 @@ class MinimumLength(LogitsProcessor):
     least: int
     ends: Sequence[int] = (SPECIAL.end,)
     begins: Sequence[int] = ()
+
+    def forbidden(self, length: int) -> Sequence[int] | None:
+        if self.begins:
+            return None
+        return self.ends if self.least > length + 1 else ()
 
     def __call__(self, scores: Tensor, tokens: Tensor, sources: Tensor) -> Tensor:
         begins = tokens.new_tensor(self.begins)[sources] if self.begins else sources * 0

@@ -11,6 +11,11 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.decoding.processors import LogitsProcessor
 from regard.errors import RunError
+from regard.kernels.cpu import (
+    choose_best_tokens,
+    supports_logits,
+    use_search_kernels,
+)
 from regard.nn.decoders import Decoder, State
 from regard.text.kinds import SPECIAL, SpecialTokens
 from regard.work import checkpoint
@@ -129,6 +134,31 @@ def best_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best, candidates.gather(1, order)
 
 
+def find_best_tokens(
+    logits: Tensor,
+    count: int,
+    special: SpecialTokens,
+    processors: Sequence[LogitsProcessor],
+    length: int,
+) -> tuple[Tensor, Tensor] | None:
+    """Return the scores of the `count` best next tokens of each row, best first, and the tokens.
+
+    They are those of `next_scores` and the processors, after `length` tokens, without
+    the scores of all tokens. None where these are needed: a processor does not only
+    forbid tokens, the kernel does not serve the logits, or a row has no possible token.
+    """
+    if not supports_logits(logits):
+        return None
+    vocabulary = logits.shape[-1]
+    forbidden = [*special.unwritten, *range(vocabulary - special.unused, vocabulary)]
+    for processor in processors:
+        tokens = processor.forbidden(length)
+        if tokens is None:
+            return None
+        forbidden += tokens
+    return choose_best_tokens(logits, count, forbidden)
+
+
 @dataclass(frozen=True)
 class LengthPenalty:
     """Divide a log-probability by ((offset + length) / (offset + 1))^alpha.
@@ -201,36 +231,38 @@ class SequenceState:
         `choose` selects the token by the scores after the processors.
 
         Returns:
-            The sequences with one more, and the scores `(place, vocabulary)` of the
+            The sequences with one more, and the logits `(place, vocabulary)` of the
             model.
         """
         checkpoint()
         last = last_tokens(self.tokens, self.special.start)
         logits, state = decoder.step(last, self.state)
         logits = logits.float()
-        for processor in processors:
-            if processor.on_logits:
-                logits = processor(logits, self.tokens, self.rows)
-        following = allowed = next_scores(logits, self.special)
-        for processor in processors:
-            if not processor.on_logits:
-                allowed = processor(allowed, self.tokens, self.rows)
-        chosen = choose(allowed)
-        scores = self.scores + allowed.gather(1, chosen[:, None])[:, 0]
-        grown = torch.cat([self.tokens, chosen[:, None]], 1)
-        return replace(self, tokens=grown, scores=scores, state=state), following
+        best = None
+        if isinstance(choose, Sampler) and choose.temperature == 0:
+            length = self.tokens.shape[1]
+            best = find_best_tokens(logits, 1, self.special, processors, length)
+        if best is None:
+            for processor in processors:
+                if processor.on_logits:
+                    logits = processor(logits, self.tokens, self.rows)
+            allowed = next_scores(logits, self.special)
+            for processor in processors:
+                if not processor.on_logits:
+                    allowed = processor(allowed, self.tokens, self.rows)
+            chosen = choose(allowed)[:, None]
+            best = allowed.gather(1, chosen), chosen
+        added, chosen = best
+        tokens = torch.cat([self.tokens, chosen], 1)
+        scores = self.scores + added[:, 0]
+        return replace(self, tokens=tokens, scores=scores, state=state), logits
 
-    def done(self, limit: Tensor) -> Tensor:
-        """Return whether each sequence has ended or reached its row's limit.
-
-        Args:
-            limit: The largest length of each row, `(batch,)`.
-
-        Returns:
-            `(place,)`.
-        """
-        is_full = self.tokens.shape[1] >= limit[self.rows]
-        return is_end(self.tokens[:, -1], self.special) | is_full
+    def done(self, limits: Sequence[int]) -> list[bool]:
+        """Return whether each sequence has ended or reached its row's limit."""
+        length = self.tokens.shape[1]
+        ends = self.special.ends
+        last = zip(self.rows.tolist(), self.tokens[:, -1].tolist(), strict=True)
+        return [token in ends or length >= limits[row] for row, token in last]
 
     def hypothesis(self, place: int, penalty: LengthPenalty) -> Hypothesis:
         """Return the hypothesis of a sequence that is done."""
@@ -240,11 +272,12 @@ class SequenceState:
         finished = text[-1] in self.special.ends
         return Hypothesis(text[:-1] if finished else text, score, finished)
 
-    def drop(self, done: Tensor) -> "SequenceState":
-        """Return the sequences for which `done (place,)` is false."""
-        if not done.any():
+    def drop(self, done: Sequence[bool]) -> "SequenceState":
+        """Return the sequences that are not done."""
+        if not any(done):
             return self
-        stay = (~done).nonzero()[:, 0]
+        places = [place for place, is_done in enumerate(done) if not is_done]
+        stay = torch.tensor(places, dtype=torch.long, device=self.rows.device)
         names = "rows", "tokens", "scores"
         parts = {name: getattr(self, name)[stay] for name in names}
         return replace(self, state=self.state.select(stay), **parts)
@@ -301,7 +334,7 @@ class Sampler:
         return tokens.gather(1, sampled)[:, 0]
 
 
-@torch.no_grad()
+@use_search_kernels()
 def sample(
     decoder: Decoder,
     memory: Memory,
@@ -322,15 +355,16 @@ def sample(
         begins: The number of tokens of each row that belong to its prompt and have
             no length for the penalty.
     """
-    limit = max_lengths(memory, max_length)
-    hypotheses: list[list[Hypothesis]] = [[] for _ in limit]
+    limits = max_lengths(memory, max_length).tolist()
+    hypotheses: list[list[Hypothesis]] = [[] for _ in limits]
     sequences = SequenceState.first(decoder, memory, begins)
     while len(sequences.rows):
         sequences, _ = sequences.step(decoder, sampler, processors)
-        done = sequences.done(limit)
-        for place in done.nonzero()[:, 0].tolist():
-            hypothesis = sequences.hypothesis(place, penalty)
-            hypotheses[int(sequences.rows[place])].append(hypothesis)
+        done = sequences.done(limits)
+        for place, is_done in enumerate(done):
+            if is_done:
+                hypothesis = sequences.hypothesis(place, penalty)
+                hypotheses[int(sequences.rows[place])].append(hypothesis)
         sequences = sequences.drop(done)
     return hypotheses
 

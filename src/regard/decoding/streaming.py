@@ -21,8 +21,10 @@ from regard.decoding.sampling import (
     LengthPenalty,
     SequenceState,
     max_lengths,
+    next_scores,
 )
 from regard.errors import InputError
+from regard.kernels.cpu import use_search_kernels
 from regard.maps.lookups import Patches
 from regard.nn.decoders import Decoder
 from regard.text.kinds import SpecialTokens
@@ -98,7 +100,7 @@ def stream(
     Raises:
         ValueError: Max_length below 1, or no token can follow a sequence.
     """
-    limit = max_lengths(memory, max_length)
+    limits = max_lengths(memory, max_length).tolist()
 
     with (
         torch.no_grad()
@@ -108,13 +110,14 @@ def stream(
         recording = nullcontext()
         if options.names is not None:
             recording = record(options.model, only=options.names)
-        with torch.no_grad(), recording as maps:
-            state, following = state.step(decoder, choose, processors)
+        with use_search_kernels(), recording as maps:
+            state, logits = state.step(decoder, choose, processors)
+            following = next_scores(logits, state.special)
         attention = None
         if maps is not None:
             attention = maps.stack_layers()[:, :, :, 0].double().cpu().numpy()
-        done = state.done(limit)
-        for place, finished in enumerate(done.tolist()):
+        done = state.done(limits)
+        for place, finished in enumerate(done):
             yield Step(
                 int(state.rows[place]),
                 state.tokens[place].tolist(),
@@ -128,8 +131,7 @@ def stream(
 
 
 def _active(state: SequenceState, options: StepOptions) -> SequenceState:
-    dropped = [not options.active(row) for row in state.rows.tolist()]
-    return state.drop(torch.tensor(dropped, dtype=torch.bool, device=state.rows.device))
+    return state.drop([not options.active(row) for row in state.rows.tolist()])
 
 
 def _best(scores: Tensor, count: int) -> list[tuple[int, float]]:

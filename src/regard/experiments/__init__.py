@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from regard.experiments import cost, learning, lengths, structure
+from regard.experiments import audit, cost, learning, lengths, structure
 from regard.experiments.sweep import Finding, Setting
 
 EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
@@ -10,6 +10,7 @@ EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
     "bottleneck": lengths.bottleneck,
     "context": structure.context,
     "cost": cost.cost,
+    "effects": audit.effects,
     "gradients": learning.gradients,
     "heads": structure.heads,
     "languages": learning.languages,

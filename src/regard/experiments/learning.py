@@ -9,7 +9,7 @@ from regard.attention.scores import Dot, ScaledDot
 from regard.experiments.sweep import Finding, Setting, collect_lines
 from regard.models.attention import ALIGNS, SCORES
 from regard.models.bottleneck import BottleneckConfig
-from regard.models.catalog import build
+from regard.models.catalog import MODELS
 from regard.models.luong import LuongConfig
 from regard.nn.decoders import EncoderDecoder
 from regard.pictures.chart import Chart, Scales
@@ -198,7 +198,9 @@ def gradients(setting: Setting) -> Finding:
             for seed in range(seeds):
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(seed)
-                    norms.append(gradient_norms(build(config, WORDS, WORDS), length))
+                    norms.append(
+                        gradient_norms(MODELS.build(config, WORDS, WORDS), length)
+                    )
             mean = torch.stack(norms).mean(0).flip(0)  # the last source position first
             points = zip(map(float, range(length)), mean.tolist(), strict=True)
             lines[f"{name}, {kind}"] = list(points)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.attention.heads import MultiHead
+from regard.attention.intervene import Ablate, intervene
 from regard.attention.record import record
 from regard.data.batches import collate
 from regard.data.pairs import Pair
@@ -21,7 +22,6 @@ from regard.experiments.sweep import Finding, Setting
 from regard.maps.links import Gold, link_strongest, score_links, score_maps
 from regard.maps.reductions import average_heads
 from regard.pictures.chart import Chart, Grid
-from regard.tasks.run import Run
 
 ALIGNMENT_CLAIM = (
     "Attention learns word alignments without alignments in its training data. The table has error rates on generated "
@@ -125,7 +125,8 @@ def heads(setting: Setting) -> Finding:
             continue
         lost[name] = []
         for head in range(module.heads):
-            match = evaluate_without(run, pairs, module, head)
+            with intervene(run.model, Ablate(heads=[head]), only=name):
+                match = run.evaluate(pairs, beam=1)["exact-match"]
             cells = [100 * share for share in shares[name][:, head].tolist()]
             rows.append((name, head, *cells, match, match - complete))
             lost[name].append(max(0.0, complete - match))
@@ -166,23 +167,6 @@ def measure_heads(
             totals[name] += torch.stack(shares)
             queries[name] += weights.shape[-2]
     return {name: total / queries[name] for name, total in totals.items()}
-
-
-@torch.no_grad()
-def evaluate_without(
-    run: Run[Any, Any], pairs: Sequence[Pair], module: MultiHead, head: int
-) -> float:
-    """Return exact match without a head: its output projection is set to 0."""
-    weight = module.output.weight
-    width = weight.shape[1] // module.heads
-    start = head * width
-    columns = weight[:, start : start + width]
-    original = columns.clone()
-    columns.zero_()
-    try:
-        return run.evaluate(pairs, beam=1)["exact-match"]
-    finally:
-        columns.copy_(original)
 
 
 CONTEXT_CLAIM = (

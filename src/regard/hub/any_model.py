@@ -1,6 +1,6 @@
 """Any model of the transformers library as a run, opened without an import."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -51,10 +51,13 @@ from regard.tasks.language_model.run import text_behind
 from regard.tasks.options import (
     SAMPLING,
     AttributionOptions,
+    GeneratedText,
+    Json,
     PredictOptions,
+    TextPrediction,
     Verb,
+    rank_distinct,
 )
-from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
 from regard.tasks.run import Run
 
 SOUNDS = ("input_features", "input_values")
@@ -140,9 +143,15 @@ class TransformersRun(Run[Example, GeneratedText]):
     config: AnyModel
     model: Pretrained
     checks_finite = False
-    supports: Mapping[Verb, frozenset[str]] = {
-        "attribute": frozenset(
-            {"kinds", "maps", "role", "target", "target_tokens", "finished", "beam"}
+    supports: Mapping[Verb, Collection[str]] = {
+        "attribute": (
+            "kinds",
+            "maps",
+            "role",
+            "target",
+            "target_tokens",
+            "finished",
+            "beam",
         )
     }
 
@@ -168,7 +177,7 @@ class TransformersRun(Run[Example, GeneratedText]):
             self.vocabulary = convert_tokenizer(tokenizer, rows, name)
         if network.can_generate() and self.tokenizer is not None:
             options = {"beam", "n_best", "tokens", *SAMPLING, *SETTINGS}
-            self.supports = {"predict": frozenset(options), **self.supports}
+            self.supports = {"predict": options, **self.supports}
         if self.sounds is not None:
             self.inputs = {"audio": bytes}
         elif self.images is not None and network.main_input_name == "pixel_values":
@@ -197,7 +206,7 @@ class TransformersRun(Run[Example, GeneratedText]):
             )
         return line
 
-    def example(self, values: Mapping[str, Any], /) -> Example:
+    def example(self, values: Json, /) -> Example:
         """Return the text, or the bytes of an image or a sound.
 
         Raises:
@@ -213,7 +222,7 @@ class TransformersRun(Run[Example, GeneratedText]):
             )
         return self.parse(values["text"])
 
-    def record(self, example: Example) -> dict[str, Any]:
+    def record(self, example: Example) -> Json:
         """Return the text; nothing of a file that was sent."""
         return {"text": example} if isinstance(example, str) else {}
 
@@ -333,7 +342,7 @@ class TransformersRun(Run[Example, GeneratedText]):
         alternatives.sort(key=lambda text: (not text.finished, -text.score))
         return rank_distinct([first, *alternatives], options.n_best)
 
-    def _search_settings(self, length: int, options: PredictOptions) -> dict[str, Any]:
+    def _search_settings(self, length: int, options: PredictOptions) -> Json:
         """Return the library's settings for options behind a prompt of `length` tokens."""
         config = self.network.generation_config
         tokens = options.tokens or config.max_new_tokens or WRITTEN
@@ -344,7 +353,7 @@ class TransformersRun(Run[Example, GeneratedText]):
                 f"model has {limit:,} positions; shorten it, or request at most "
                 f"{max(0, limit - length)} (--tokens)"
             )
-        settings: dict[str, Any] = {
+        settings: Json = {
             "max_new_tokens": tokens,
             "num_return_sequences": options.n_best,
             "pad_token_id": config.pad_token_id or 0,
@@ -541,6 +550,27 @@ class TransformersRun(Run[Example, GeneratedText]):
         texts = [modules.prompt(prompt) + str(text) for text in texts]
         rows = [self.states(modules.encode(self, text)) for text in texts]
         return torch.stack([modules.vector(row) for row in rows])
+
+    @torch.no_grad()
+    def token_states(self, text: str) -> tuple[list[str], Tensor]:
+        """Return the tokens of a text and the states whose mean is its vector.
+
+        Raises:
+            InputError: Its vector is no mean, or the model takes no text.
+        """
+        modules = self.modules
+        if modules is not None and not modules.is_mean:
+            raise InputError(
+                f"{self.config.name} does not embed a text by the mean of its tokens, so "
+                "a similarity has no exact parts"
+            )
+        if modules is None:
+            inputs = self.read_input(text)
+        else:
+            inputs = modules.encode(self, modules.prompt(None) + text)
+        if not inputs.text:
+            raise InputError(f"{self.config.name} reads no texts; give it two texts")
+        return list(self.vocabulary.pieces(inputs.text)), self.states(inputs)
 
     def states(self, inputs: NetworkInput) -> Tensor:
         """Return the last states of an example, of an encoder-decoder the encoder's."""

@@ -141,7 +141,8 @@ def convert_model(run: Any) -> tuple[Keys, dict[str, Tensor]]:
     if config.name not in TYPES:
         raise InputError(
             f"is a model named {config.name}; regard exports {', '.join(TYPES)} and "
-            "pretrained"
+            "pretrained, but no recurrent models. Use the run itself (regard predict, "
+            "regard serve), or its weights.safetensors in PyTorch."
         )
     if config.name == "vit" and not run.labels:
         raise InputError("has no classes; regard exports classifiers of images")

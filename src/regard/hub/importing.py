@@ -281,7 +281,7 @@ def begin_run(
     for name, tokenizer in tokenizers.items():
         with run.writing(name) as path:
             tokenizer.save(path)
-    return RUNS[task].open(run, config).model, tokenizers
+    return RUNS[task].run.open(run, config).model, tokenizers
 
 
 def describe_search(source: Source, tokenizers: Tokenizers, positions: int) -> Keys:

@@ -57,6 +57,7 @@ class SentenceModules:
         lower: Whether texts are lowercased.
         prompts: The prompts by name.
         default: The name of the prompt that precedes a text by default.
+        is_mean: Whether the vector is the mean of the states, or its direction.
     """
 
     modes: tuple[str, ...]
@@ -65,6 +66,7 @@ class SentenceModules:
     lower: bool
     prompts: Mapping[str, str]
     default: str | None
+    is_mean: bool
 
     def prompt(self, name: str | None) -> str:
         """Return the prompt of a name; without one, the default prompt, if any.
@@ -168,6 +170,7 @@ def read_modules(folder: PublishedFolder) -> SentenceModules | None:
         bool(limits.get("do_lower_case")),
         {name: prompt for name, prompt in prompts.items() if prompt is not None},
         about.get("default_prompt_name"),
+        modes == ["mean"] and "Dense" not in names,
     )
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import NonNegativeFloat, PositiveFloat
 from torch import nn
 
 from regard.attention import Attend
@@ -44,7 +44,8 @@ from regard.attention.scores import (
     ScaledDot,
     Score,
 )
-from regard.config.registry import RegisteredName, Registry
+from regard.config.loader import RegisteredName, Registry
+from regard.models.sizes import Probability, Share, Size, check_heads
 from regard.nn.layers import (
     Learned,
     LinearPositions,
@@ -105,7 +106,7 @@ class HardSettings:
     """Hard alignment with the share of sequences that read softly in training."""
 
     name: Literal["hard"] = "hard"
-    soft_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    soft_share: Probability = 0.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class StraightThroughSettings:
     """Gumbel straight-through alignment with its temperature."""
 
     name: Literal["straight-through"] = "straight-through"
-    temperature: Annotated[float, Field(gt=0)] = 1.0
+    temperature: PositiveFloat = 1.0
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,17 @@ class MonotonicSettings:
 
     name: Literal["monotonic"] = "monotonic"
     offset: float = -1.0
-    noise: Annotated[float, Field(ge=0)] = 1.0
+    noise: NonNegativeFloat = 1.0
 
 
 AlignChoice = AlignName | HardSettings | StraightThroughSettings | MonotonicSettings
 """A name, or a name with its settings."""
+ALIGN_CLASSES: Mapping[str, Callable[..., Align]] = {
+    "hard": Hard,
+    "straight-through": StraightThrough,
+    "monotonic": Monotonic,
+}
+"""Alignments that have settings."""
 SelfAlignName = Annotated[str, RegisteredName(ALIGNS, without=("hard",))]
 SelfAlignChoice = SelfAlignName | StraightThroughSettings | MonotonicSettings
 """Alignments of self-attention.
@@ -135,13 +142,27 @@ Hard ones learn by REINFORCE, which is computed for reads of a source only.
 """
 
 
-def build_align(choice: AlignChoice, query_width: int, window: int) -> Align:
-    """Build an alignment for queries of a width; only local ones use `window`."""
-    if isinstance(choice, str):
-        return ALIGNS[choice](query_width, window)
-    kinds = {"hard": Hard, "straight-through": StraightThrough, "monotonic": Monotonic}
-    settings = asdict(choice)
-    return kinds[settings.pop("name")](**settings)
+@dataclass(frozen=True, kw_only=True)
+class AlignConfig:
+    """The alignment of a model's attention, as run files name it.
+
+    Attributes:
+        name: The model's name, written first; each model has its own.
+        align: The alignment.
+        window: Positions before and after the center of a local alignment.
+    """
+
+    name: str
+    align: AlignChoice = "softmax"
+    window: Size = 10
+
+    def build_align(self, query_width: int, choice: AlignChoice | None = None) -> Align:
+        """Build `align`, or another choice, for queries of a width."""
+        choice = choice or self.align
+        if isinstance(choice, str):
+            return ALIGNS[choice](query_width, self.window)
+        settings = asdict(choice)
+        return ALIGN_CLASSES[settings.pop("name")](**settings)
 
 
 HistoryName = Literal["coverage", "location-aware"]
@@ -184,41 +205,60 @@ UnboundedPositionsName = Annotated[str, RegisteredName(POSITIONS, without=("lear
 """Positions that have no table, for sequences of any length."""
 
 
-def build_heads(
-    config: Any,
-    align: AlignChoice,
-    max_keys: int,
-    *,
-    positions: PositionsName = "none",
-    dropout: float = 0.0,
-    memory_width: int | None = None,
-    key_value_heads: int | None = None,
-) -> MultiHead:
-    """Build heads of width `config.width / config.heads` that share one score.
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig(AlignConfig):
+    """A model's multi-head attention, as run files name it.
 
-    Args:
-        config: A configuration with their `width`, `heads`, `score` and `window`.
-        align: Their alignment.
-        max_keys: The largest number of keys.
-        positions: Relative positions; names of absolute ones change nothing.
-        dropout: Dropout of weights.
-        memory_width: Width of what they read, if another than `config.width`.
-        key_value_heads: Heads of keys and values, if fewer than heads of queries.
+    Attributes:
+        width: Width of the states.
+        heads: Number of heads, a divisor of `width`.
+        score: The score of all heads.
+        attention_dropout: Dropout of the weights.
     """
-    width = config.width // config.heads
-    score = SCORES[config.score](width, max_keys)
-    attend = Attend(score, build_align(align, width, config.window), dropout=dropout)
-    relative = None
-    if positions in RELATIVE_POSITIONS:
-        relative = RELATIVE_POSITIONS[positions](config.heads, width)
-    return MultiHead(
-        config.width,
-        config.heads,
-        attend=attend,
-        positions=relative,
-        memory_width=memory_width,
-        key_value_heads=key_value_heads,
-    )
+
+    width: Size = 256
+    heads: Size = 4
+    score: ContentScoreName = "scaled-dot"
+    attention_dropout: Share = 0.0
+
+    def __post_init__(self) -> None:
+        check_heads(self.width, self.heads)
+
+    def build_heads(
+        self,
+        max_keys: int,
+        *,
+        align: AlignChoice | None = None,
+        positions: PositionsName = "none",
+        memory_width: int | None = None,
+        key_value_heads: int | None = None,
+    ) -> MultiHead:
+        """Build heads that share one score.
+
+        Args:
+            max_keys: The largest number of keys.
+            align: Their alignment, if another than `self.align`.
+            positions: Relative positions; names of absolute ones change nothing.
+            memory_width: Width of what they read, if another than `width`.
+            key_value_heads: Heads of keys and values, if fewer than heads of queries.
+        """
+        width = self.width // self.heads
+        attend = Attend(
+            SCORES[self.score](width, max_keys),
+            self.build_align(width, align),
+            dropout=self.attention_dropout,
+        )
+        relative = None
+        if positions in RELATIVE_POSITIONS:
+            relative = RELATIVE_POSITIONS[positions](self.heads, width)
+        return MultiHead(
+            self.width,
+            self.heads,
+            attend=attend,
+            positions=relative,
+            memory_width=memory_width,
+            key_value_heads=key_value_heads,
+        )
 
 
 def make_attend(score: Score, align: Align | None, history: History | None) -> Attend:

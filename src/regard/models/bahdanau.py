@@ -1,6 +1,6 @@
 """RNNsearch: Bahdanau, Cho, Bengio 2015 (1409.0473), appendix A."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -11,9 +11,8 @@ from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.attention import (
     HISTORIES,
-    AlignChoice,
+    AlignConfig,
     HistoryName,
-    build_align,
     make_attend,
 )
 from regard.models.sizes import Share, Sides, Size
@@ -25,8 +24,7 @@ from regard.nn.decoders import (
     choose_initial_state,
     first_cells,
 )
-from regard.nn.layers import Dropout, TokenEmbedding
-from regard.nn.output import Output
+from regard.nn.layers import Dropout, Linear, Output, TokenEmbedding
 from regard.nn.recurrent import (
     CELL_CLASSES,
     CellReader,
@@ -34,18 +32,18 @@ from regard.nn.recurrent import (
     SequenceReader,
     Stack,
 )
-from regard.shapes import States, Tokens
+from regard.shapes import States, Step, Tokens
 
 
 @dataclass(frozen=True)
-class BahdanauConfig(Sides):
+class BahdanauConfig(Sides, AlignConfig):
     """The sizes and options of a `Bahdanau`.
 
     The paper has embedding 620, width 1000, attention 1000, maxout 500.
 
     `cell: gru` is PyTorch's unit, which is faster but not the paper's (see
     `regard.nn.recurrent`). `align` may differ from the paper's softmax (see
-    `regard.attention.align`); `window` is for local alignments. `history` lets the
+    `regard.attention.align`). `history` lets the
     score see earlier weights (see `regard.attention.history`).
     """
 
@@ -55,8 +53,6 @@ class BahdanauConfig(Sides):
     attention: Size = 256
     maxout: Size = 256
     cell: Literal["gru-reset-before", "gru"] = "gru-reset-before"
-    align: AlignChoice = "softmax"
-    window: Size = 10
     history: HistoryName | None = None
     start: InitialStateName = "encoder"
     dropout: Share = 0.0
@@ -88,7 +84,7 @@ class MaxoutReadout(nn.Module):
     def __init__(self, parts_width: int, width: int, dropout: float = 0.0):
         super().__init__()
         self.width = width
-        self.linear = nn.Linear(parts_width, 2 * width)
+        self.linear = Linear(parts_width, 2 * width)
         self.dropout = Dropout(dropout)
 
     def forward(self, parts: Tensor) -> Tensor:
@@ -143,6 +139,14 @@ class BahdanauDecoder(SequenceDecoder[RecurrentDecoderState]):
             steps.append(parts)
         return self.readout(torch.stack(steps, 1)), state
 
+    def advance(
+        self,
+        tokens: Step,
+        state: RecurrentDecoderState,
+    ) -> tuple[Tensor, RecurrentDecoderState]:
+        parts, state = self.transition(self.embedding(tokens), state)
+        return self.readout(parts), state
+
     def transition(
         self,
         embedded: Tensor,
@@ -157,9 +161,8 @@ class BahdanauDecoder(SequenceDecoder[RecurrentDecoderState]):
         read = self.attend.read(previous[:, None], state.memory, state.alignment)
         context = read.context[:, 0]
         _, cells = self.stack(torch.cat([embedded, context], -1), state.cells)
-        return torch.cat([previous, embedded, context], -1), replace(
-            state, cells=cells, alignment=read.state
-        )
+        after = RecurrentDecoderState(cells, state.memory, read.state)
+        return torch.cat([previous, embedded, context], -1), after
 
 
 class Bahdanau(EncoderDecoder):
@@ -192,7 +195,7 @@ class Bahdanau(EncoderDecoder):
         stack = Stack(config.cell, inputs, width)
         attend = make_attend(
             Additive(width, memory_width, config.attention),
-            build_align(config.align, width, config.window),
+            config.build_align(width),
             HISTORIES[config.history](config.attention),
         )
         backward = BackwardInitialState(memory_width, width)

@@ -3,10 +3,10 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import torch
-from pydantic import Field
+from pydantic import NonNegativeInt
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
@@ -14,22 +14,21 @@ from regard.models.attention import (
     ACTIVATIONS,
     POSITIONS,
     ActivationName,
-    ContentScoreName,
+    AttentionConfig,
     PositionsName,
     SelfAlignChoice,
-    build_heads,
 )
 from regard.models.classifier import Classifier
-from regard.models.sizes import Share, Size, check_heads
+from regard.models.sizes import Fraction, Share, Size
 from regard.nn.layers import (
     Dropout,
     EncoderLayer,
     FeedForward,
+    Output,
     PostNorm,
     TokenEmbedding,
     run_layers,
 )
-from regard.nn.output import Output
 from regard.shapes import (
     ClassLogits,
     Lengths,
@@ -44,32 +43,26 @@ DEVIATION = 0.02
 
 
 @dataclass(frozen=True)
-class BertConfig:
+class BertConfig(AttentionConfig):
     """Sizes of BERT.
 
     A row has at most `context` tokens. `segments` is the number of segment embeddings, 0 for models without them.
     `epsilon` is added to the variance in norms. Heads on the encoder: `predictions` of the token at a position, a
-    `pooler`, and on it `next_sentence`. `score`, `align` and relative `positions` are those of all heads, `window` that
-    of a local alignment. `attention_dropout` is that of the weights, 0.1 in the paper. `activation` is that of the
+    `pooler`, and on it `next_sentence`. The paper has an `attention_dropout` of 0.1. `activation` is that of the
     layers and of `predictions`.
     """
 
     name: Literal["bert"] = "bert"
     layers: Size = 4
-    width: Size = 256
-    heads: Size = 4
     hidden: Size = 1024
     context: Size = 128
-    segments: Annotated[int, Field(ge=0)] = 2
+    segments: NonNegativeInt = 2
     dropout: Share = 0.1
-    attention_dropout: Share = 0.0
-    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-12
+    epsilon: Fraction = 1e-12
     predictions: bool = True
     pooler: bool = True
     next_sentence: bool = True
-    score: ContentScoreName = "scaled-dot"
     align: SelfAlignChoice = "softmax"
-    window: Size = 10
     positions: PositionsName = "learned"
     activation: ActivationName = "gelu"
 
@@ -78,7 +71,7 @@ class BertConfig:
             raise ValueError(
                 "next_sentence is predicted from the pooler's output; set pooler, or next_sentence to false"
             )
-        check_heads(self.width, self.heads)
+        super().__post_init__()
 
 
 class BertEncoder(nn.Module):
@@ -141,13 +134,7 @@ class BertEncoder(nn.Module):
 
 def layer(config: BertConfig) -> EncoderLayer:
     """Return one layer, with a norm behind each of its two residuals."""
-    heads = build_heads(
-        config,
-        config.align,
-        config.context,
-        positions=config.positions,
-        dropout=config.attention_dropout,
-    )
+    heads = config.build_heads(config.context, positions=config.positions)
     return EncoderLayer(
         heads,
         FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),

@@ -20,8 +20,7 @@ from regard.nn.decoders import (
     first_cells,
     summary_of,
 )
-from regard.nn.layers import Dropout, TokenEmbedding
-from regard.nn.output import Output
+from regard.nn.layers import Dropout, Output, TokenEmbedding
 from regard.nn.recurrent import Recurrent, RecurrentEncoder, SequenceReader
 from regard.shapes import States, Tokens
 

@@ -12,21 +12,19 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.models.attention import (
     POSITIONS,
-    ContentScoreName,
+    AttentionConfig,
     SelfAlignChoice,
     UnboundedPositionsName,
-    build_heads,
 )
 from regard.models.bottleneck import BottleneckDecoder
-from regard.models.sizes import Share, Size, check_heads
+from regard.models.sizes import Share, Size
 from regard.models.vit import VitEncoder, VitGrid, VitTrunk
 from regard.nn.decoders import (
     EncoderDecoder,
     summary_of,
 )
 from regard.nn.encoders import GridEncoder, cells_of
-from regard.nn.layers import FeedForward, PreNorm, TokenEmbedding
-from regard.nn.output import Output
+from regard.nn.layers import FeedForward, Output, PreNorm, TokenEmbedding
 from regard.nn.recurrent import Recurrent
 from regard.nn.transformer import DecoderLayer, TransformerDecoder
 
@@ -124,12 +122,11 @@ class ShowAndTell(Captioner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridTransformerConfig(ImageEncoderConfig):
+class GridTransformerConfig(ImageEncoderConfig, AttentionConfig):
     """Sizes of the decoder.
 
-    `score` is that of all heads, `align` that of the reads of the image, `self_align`
-    that of the words. `window` is that of a local alignment, `longest` the most keys of
-    a score that limits them. Relative `positions` of the words are those of their
+    `align` is that of the reads of the image, `self_align` that of the words.
+    `longest` is the most keys of a score that limits them. Relative `positions` of the words are those of their
     self-attention.
     """
 
@@ -137,17 +134,14 @@ class GridTransformerConfig(ImageEncoderConfig):
     layers: Size = 2
     width: Size = 128
     hidden: Size = 512
-    heads: Size = 4
-    score: ContentScoreName = "scaled-dot"
     align: SelfAlignChoice = "softmax"
     self_align: SelfAlignChoice = "softmax"
-    window: Size = 10
     longest: Size = 256
     positions: UnboundedPositionsName = "sinusoidal"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_heads(self.width, self.heads)
+        ImageEncoderConfig.__post_init__(self)
+        AttentionConfig.__post_init__(self)
 
 
 class GridTransformer(Captioner):
@@ -162,12 +156,10 @@ class GridTransformer(Captioner):
         encoder = config.encoder()
         layers = [
             DecoderLayer(
-                build_heads(
-                    config, config.self_align, keys, positions=config.positions
+                config.build_heads(
+                    keys, align=config.self_align, positions=config.positions
                 ),
-                build_heads(
-                    config, config.align, keys, memory_width=encoder.memory_width
-                ),
+                config.build_heads(keys, memory_width=encoder.memory_width),
                 FeedForward(width, config.hidden, nn.ReLU()),
                 [PreNorm(width, dropout) for _ in range(3)],
             )

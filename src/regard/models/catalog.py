@@ -5,10 +5,9 @@ Other packages add theirs under the entry points of each group.
 A name stands for a model's class, whose `config_class` is the dataclass of its sizes.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from regard.config.registry import Discriminated, Registry
-from regard.text.kinds import SPECIAL, SpecialTokens
+from regard.config.loader import Discriminated, Registry
 
 MODELS = Registry(
     "regard.models",
@@ -90,10 +89,6 @@ IMAGE_CLASSIFIERS = Registry(
     group="regard.image_classifiers",
 )
 
-if TYPE_CHECKING:
-    from regard.models.language_model import LanguageModel
-    from regard.nn.decoders import EncoderDecoder
-
 ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
 CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
 LanguageModelConfig = Annotated[
@@ -106,29 +101,3 @@ SpanModelConfig = Annotated[Any, Discriminated("name", SPAN_MODELS, "config_clas
 ImageClassifierConfig = Annotated[
     Any, Discriminated("name", IMAGE_CLASSIFIERS, "config_class")
 ]
-
-
-def build(
-    config: ModelConfig,
-    source_vocabulary: int,
-    target_vocabulary: int,
-    special: tuple[SpecialTokens, SpecialTokens] = (SPECIAL, SPECIAL),
-) -> "EncoderDecoder":
-    """Return the model of a configuration, with fresh weights.
-
-    `special` are the special ids of source and target.
-    """
-    model = MODELS.build(config, source_vocabulary, target_vocabulary)
-    model.source_special, model.decoder.special = special
-    return model
-
-
-def build_language_model(
-    config: LanguageModelConfig,
-    vocabulary: int,
-    special: SpecialTokens = SPECIAL,
-) -> "LanguageModel":
-    """Return the language model of a configuration, with fresh weights, for a vocabulary with these special ids."""
-    model = LANGUAGE_MODELS.build(config, vocabulary)
-    model.special = special
-    return model

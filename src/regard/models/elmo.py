@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
 from regard.models.language_model import FULL, Softmax, output_kind
 from regard.models.sizes import Share, Size
-from regard.nn.layers import CharacterEncoder, Dropout, Embedding, TokenEmbedding
+from regard.nn.encoders import CharacterEncoder
+from regard.nn.layers import Dropout, Embedding, TokenEmbedding
 from regard.nn.recurrent import Cell, Looped, gather_positions, reverse_index
 from regard.shapes import (
     Characters,
@@ -52,7 +53,7 @@ class ElmoConfig:
         (5, 256),
     )
     activation: Literal["relu", "tanh"] = "relu"
-    highways: Annotated[int, Field(ge=0)] = 1
+    highways: NonNegativeInt = 1
     projection: Size = 128
     cell: Size = 512
     layers: Size = 2

@@ -5,65 +5,56 @@ See Radford et al. 2019, "Language models are unsupervised multitask learners".
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, cast
+from typing import Literal, cast
 
 import torch
-from pydantic import Field
 from torch import nn
 from torch.nn import functional
 
+from regard.attention.heads import causal_attention, check_causal
 from regard.attention.masks import padding
+from regard.attention.memory import KVCache
 from regard.models.attention import (
     ACTIVATIONS,
     POSITIONS,
     ActivationName,
-    ContentScoreName,
+    AttentionConfig,
     PositionsName,
     SelfAlignChoice,
-    build_heads,
 )
 from regard.models.classifier import Classifier
-from regard.models.language_model import FULL, LanguageModel, Softmax, output_kind
-from regard.models.sizes import Share, Size, check_heads
-from regard.nn.kv_cache import (
+from regard.models.language_model import (
+    FULL,
     Blocks,
     CausalState,
-    KVCache,
-    causal_attention,
-    check_causal,
+    LanguageModel,
+    Softmax,
+    output_kind,
 )
+from regard.models.sizes import Fraction, Share, Size
 from regard.nn.layers import Dropout, FeedForward, PreNorm, Residual, TokenEmbedding
 from regard.shapes import ClassLogits, Lengths, States, Tokens
 
 
 @dataclass(frozen=True)
-class GPT2Config:
+class GPT2Config(AttentionConfig):
     """Sizes of GPT-2.
 
     `hidden` is the width of the feed-forward networks, by default four times `width`. A row has at most `context`
-    tokens. `score`, `align` and relative `positions` are those of all heads, `window` that of a
-    local alignment. `attention_dropout` is that of the weights; the released models were trained with 0.1.
-    `activation` is that of the networks, `epsilon` is added to the variance in norms.
+    tokens. The released models were trained with an `attention_dropout` of 0.1. `activation` is that of the networks,
+    `epsilon` is added to the variance in norms.
     """
 
     name: Literal["gpt2"] = "gpt2"
     layers: Size = 4
-    width: Size = 256
-    heads: Size = 4
     context: Size = 256
     dropout: Share = 0.1
-    attention_dropout: Share = 0.0
     hidden: Size | None = None
     softmax: Softmax = FULL
-    score: ContentScoreName = "scaled-dot"
     align: SelfAlignChoice = "softmax"
-    window: Size = 10
     positions: PositionsName = "learned"
     activation: ActivationName = "gelu-tanh"
-    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-5
-
-    def __post_init__(self) -> None:
-        check_heads(self.width, self.heads)
+    epsilon: Fraction = 1e-5
 
 
 class Block(nn.Module):
@@ -74,12 +65,8 @@ class Block(nn.Module):
 
     def __init__(self, config: GPT2Config):
         super().__init__()
-        self.self_attention = build_heads(
-            config,
-            config.align,
-            config.context,
-            positions=config.positions,
-            dropout=config.attention_dropout,
+        self.self_attention = config.build_heads(
+            config.context, positions=config.positions
         )
         check_causal(self.self_attention)
         activation = ACTIVATIONS[config.activation]()

@@ -1,19 +1,20 @@
-"""Language models: their base class, kinds of output softmax, and the recurrent one."""
+"""Language models: their base class, blocks with KV caches, kinds of output softmax, and the recurrent one."""
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention.memory import Memory
+from regard.attention.heads import empty_cache
+from regard.attention.memory import KVCache, Memory
 from regard.models.sizes import Share, Size
 from regard.nn.decoders import S, SequenceDecoder, State
-from regard.nn.layers import TokenEmbedding, VariationalDropout
-from regard.nn.output import AdaptiveOutput, Output, OutputLayer, SampledOutput
+from regard.nn.layers import Output, OutputLayer, TokenEmbedding, VariationalDropout
+from regard.nn.output import AdaptiveOutput, SampledOutput
 from regard.nn.recurrent import RecurrentName, RecurrentStack
 from regard.shapes import Logits, States, Tokens
 
@@ -135,6 +136,41 @@ class LanguageModel(SequenceDecoder[S]):
         """
         features, state = self.run(tokens, state)
         return self.output(features), state
+
+
+@dataclass(frozen=True, eq=False)
+class CausalState(State):
+    """The KV cache of each layer."""
+
+    caches: tuple[KVCache, ...]
+
+    @property
+    def position(self) -> int:
+        """Number of tokens read so far."""
+        return self.caches[0].position
+
+
+class Blocks(nn.ModuleList):
+    """Blocks on top of each other.
+
+    A block has a `self_attention`, and maps the states of positions and the cache of
+    those before them to its states and the cache that includes them.
+    """
+
+    def start(self, like: Tensor) -> CausalState:
+        """Return the state before the first token, for as many texts as `like (batch, ...)` has rows."""
+        blocks: Any = self
+        return CausalState(
+            tuple(empty_cache(block.self_attention, like) for block in blocks)
+        )
+
+    def forward(self, states: States, state: CausalState) -> tuple[States, CausalState]:
+        """Return the last block's states of the next positions, and the state after them."""
+        caches = []
+        for block, cache in zip(self, state.caches, strict=True):
+            states, grown = block(states, cache)
+            caches.append(grown)
+        return states, replace(state, caches=tuple(caches))
 
 
 def make_output(

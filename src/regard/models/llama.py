@@ -6,23 +6,30 @@ With other settings it is Mistral (2310.06825), Qwen 2 (2407.10671) or Qwen 3
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
+from pydantic import NonNegativeInt, PositiveFloat
 from torch import nn
 
 from regard.attention import Attend
-from regard.attention.heads import MultiHead, NormalizedHeads, remove_bias
+from regard.attention.heads import (
+    MultiHead,
+    NormalizedHeads,
+    causal_attention,
+    remove_bias,
+)
+from regard.attention.memory import KVCache
 from regard.attention.positions import Rotary, RotaryScaling
 from regard.attention.scores import ScaledDot
-from regard.models.language_model import FULL, LanguageModel, Softmax, output_kind
-from regard.models.sizes import Share, Size
-from regard.nn.kv_cache import (
+from regard.models.language_model import (
+    FULL,
     Blocks,
     CausalState,
-    KVCache,
-    causal_attention,
+    LanguageModel,
+    Softmax,
+    output_kind,
 )
+from regard.models.sizes import Fraction, Share, Size
 from regard.nn.layers import Dropout, SwiGLU, TokenEmbedding
 from regard.shapes import States, Tokens
 
@@ -65,11 +72,11 @@ class LlamaConfig:
     context: Size = 256
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
-    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-5
-    base: Annotated[float, Field(gt=0)] = 10_000.0
+    epsilon: Fraction = 1e-5
+    base: PositiveFloat = 10_000.0
     scaling: RotaryScaling | None = None
     window: Size | None = None
-    sinks: Annotated[int, Field(ge=0)] = 0
+    sinks: NonNegativeInt = 0
     biased: bool = False
     normalized: bool = False
     tied: bool = True

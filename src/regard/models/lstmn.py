@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention import Attend
 from regard.attention.masks import window
 from regard.attention.memory import Memory
-from regard.attention.observer import find_observer
+from regard.attention.observer import current_observer
 from regard.attention.positions import BucketedBias
 from regard.attention.scores import Additive
 from regard.models.language_model import (
@@ -123,7 +123,7 @@ class LSTMN(LanguageModel[LSTMNState]):
     ) -> tuple[Vectors, LSTMNState]:
         """Read the tape, take a step and write its result.
 
-        Places outside the window are dropped, unless an observer records: recorded
+        Places outside the window are dropped, unless somebody observes: observed
         positions count from the first place.
         """
         query = torch.cat([inputs, state.read], -1)[:, None]
@@ -150,6 +150,6 @@ class LSTMN(LanguageModel[LSTMNState]):
         keys = torch.cat([state.keys, key], 1)
         values = torch.cat([state.values, value[:, None]], 1)
         state = LSTMNState(keys, values, read)
-        if find_observer(self.attend) is None:
+        if current_observer() is None:
             state = self.recent(state)
         return output, state

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.attention import Attend
 from regard.attention.memory import Memory
-from regard.models.attention import SCORES, AlignChoice, ScoreName, build_align
+from regard.models.attention import SCORES, AlignConfig, ScoreName
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
     Encoder,
@@ -24,14 +24,13 @@ from regard.nn.decoders import (
     choose_initial_state,
     first_cells,
 )
-from regard.nn.layers import Dropout, TokenEmbedding
-from regard.nn.output import Output
+from regard.nn.layers import Dropout, Linear, Output, TokenEmbedding
 from regard.nn.recurrent import Recurrent, RecurrentEncoder, SequenceReader, Stack
-from regard.shapes import States, Tokens
+from regard.shapes import States, Step, Tokens
 
 
 @dataclass(frozen=True)
-class LuongConfig(Sides):
+class LuongConfig(Sides, AlignConfig):
     """The sizes and options of `Luong`.
 
     The paper has embedding and width 1000, 4 layers and a one-directional encoder.
@@ -53,8 +52,6 @@ class LuongConfig(Sides):
     bidirectional: bool = False
     input_feeding: bool = True
     max_source: Size = 100
-    align: AlignChoice = "softmax"
-    window: Size = 10
     start: InitialStateName = "encoder"
     dropout: Share = 0.2
 
@@ -89,7 +86,7 @@ class LuongDecoder(SequenceDecoder[RecurrentDecoderState]):
             stack = Recurrent(config.cell, embedding.width, *sizes)
         self.attend = Attend(
             SCORES[config.score](config.width, config.max_source),
-            build_align(config.align, config.width, config.window),
+            config.build_align(config.width),
         )
         if isinstance(stack, Stack):
             self.stack = stack
@@ -100,7 +97,7 @@ class LuongDecoder(SequenceDecoder[RecurrentDecoderState]):
         summary = SummaryInitialState(encoder.summary_width, size)
         self.initial = choose_initial_state(config.start, summary, size)
         width = encoder.memory_width + config.width
-        self.combine = nn.Linear(width, config.width, bias=False)
+        self.combine = Linear(width, config.width, bias=False)
         self.output = Output(config.width, embedding.vocabulary)
         self.dropout = Dropout(config.dropout)
         gain = nn.init.calculate_gain("tanh")
@@ -125,12 +122,28 @@ class LuongDecoder(SequenceDecoder[RecurrentDecoderState]):
             return self.dropout(vectors), state
         steps = []
         for word in embedded.unbind(1):
-            top, cells = self.stack(torch.cat([word, state.last], -1), state.cells)
-            read = self.attend.read(top[:, None], state.memory, state.alignment)
-            last = self.combine(torch.cat([read.context[:, 0], top], -1)).tanh()
-            state = replace(state, cells=cells, last=last, alignment=read.state)
-            steps.append(last)
+            state = self.transition(word, state)
+            steps.append(state.last)
         return self.dropout(torch.stack(steps, 1)), state
+
+    def advance(
+        self,
+        tokens: Step,
+        state: RecurrentDecoderState,
+    ) -> tuple[Tensor, RecurrentDecoderState]:
+        if self.stack is None:
+            return super().advance(tokens, state)
+        state = self.transition(self.embedding(tokens), state)
+        return self.dropout(state.last), state
+
+    def transition(
+        self, word: Tensor, state: RecurrentDecoderState
+    ) -> RecurrentDecoderState:
+        """Take one step with input feeding; its h~_t is the new state's `last`."""
+        top, cells = self.stack(torch.cat([word, state.last], -1), state.cells)
+        read = self.attend.read(top[:, None], state.memory, state.alignment)
+        last = self.combine(torch.cat([read.context[:, 0], top], -1)).tanh()
+        return RecurrentDecoderState(cells, state.memory, read.state, last)
 
 
 class Luong(EncoderDecoder):

@@ -3,14 +3,14 @@
 Attention between two recurrent networks.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.models.attention import AlignChoice, ContentScoreName, build_heads
+from regard.models.attention import AttentionConfig
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
     Encoder,
@@ -22,14 +22,13 @@ from regard.nn.decoders import (
     choose_initial_state,
     first_cells,
 )
-from regard.nn.layers import Dropout, TokenEmbedding
-from regard.nn.output import Output
+from regard.nn.layers import Dropout, Linear, Output, TokenEmbedding
 from regard.nn.recurrent import Recurrent, RecurrentEncoder, SequenceReader
 from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
-class OnePassConfig(Sides):
+class OnePassConfig(Sides, AttentionConfig):
     """The sizes and options of `OnePass`.
 
     The output layer shares the target embedding's weight. With `shared` both languages
@@ -38,16 +37,12 @@ class OnePassConfig(Sides):
     """
 
     name: Literal["one-pass"] = "one-pass"
-    width: Size = 256
     encoder_width: Size = 256
     encoder_layers: Size = 1
     heads: Size = 1
-    align: AlignChoice = "softmax"
-    window: Size = 10
     start: InitialStateName = "encoder"
     shared: bool = True
     dropout: Share = 0.3
-    score: ContentScoreName = "scaled-dot"
     longest: Size = 256
 
 
@@ -79,8 +74,8 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
         self.embedding = embedding
         first = Recurrent("lstm", width, width)
         second = Recurrent("lstm", 2 * width, width)
-        self.attend = build_heads(
-            config, config.align, config.longest, memory_width=encoder.memory_width
+        self.attend = config.build_heads(
+            config.longest, memory_width=encoder.memory_width
         )
         self.first, self.second = first, second
         self.starts = nn.ModuleList(
@@ -91,7 +86,7 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
             )
             for _ in range(2)
         )
-        self.readout = nn.Linear(3 * width, width)
+        self.readout = Linear(3 * width, width)
         self.output = Output(width, embedding.vocabulary, tied=embedding)
         self.dropout = Dropout(config.dropout)
 
@@ -111,8 +106,7 @@ class OnePassDecoder(SequenceDecoder[OnePassState]):
         outputs, second = self.second(inputs, state.second)
         parts = torch.cat([queries, read.context, self.dropout(outputs)], -1)
         features = self.dropout(self.readout(parts))
-        after = replace(state, first=first, second=second, alignment=read.state)
-        return features, after
+        return features, OnePassState(first, second, state.memory, read.state)
 
 
 class OnePass(EncoderDecoder):

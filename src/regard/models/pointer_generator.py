@@ -12,9 +12,8 @@ from regard.attention.memory import Memory
 from regard.attention.scores import Additive
 from regard.models.attention import (
     HISTORIES,
-    AlignChoice,
+    AlignConfig,
     HistoryName,
-    build_align,
     make_attend,
 )
 from regard.models.sizes import Share, Sides, Size
@@ -29,14 +28,14 @@ from regard.nn.decoders import (
     first_cells,
 )
 from regard.nn.encoders import MatchingEncoder
-from regard.nn.layers import Dropout, OpenEmbedding
-from regard.nn.output import CopyFeatures, CopyOutput, Output
+from regard.nn.layers import Dropout, OpenEmbedding, Output
+from regard.nn.output import CopyFeatures, CopyOutput
 from regard.nn.recurrent import RecurrentEncoder, SequenceReader, Stack
 from regard.shapes import Step
 
 
 @dataclass(frozen=True)
-class PointerConfig(Sides):
+class PointerConfig(Sides, AlignConfig):
     """The sizes and options of `PointerGenerator`.
 
     The paper has embedding 128, width 256, attention 512; both sides share one
@@ -54,8 +53,6 @@ class PointerConfig(Sides):
     width: Size = 256
     attention: Size = 256
     copying: bool = True
-    align: AlignChoice = "softmax"
-    window: Size = 10
     history: HistoryName | None = None
     start: InitialStateName = "encoder"
     matching: bool = False
@@ -102,7 +99,7 @@ class PointerDecoder(Decoder[PointerState]):
         self.embedding = embedding
         self.attend = make_attend(
             Additive(config.width, memory_width, config.attention, bias=True),
-            build_align(config.align, config.width, config.window),
+            config.build_align(config.width),
             HISTORIES[config.history](config.attention),
         )
         self.stack = stack

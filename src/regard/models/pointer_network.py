@@ -21,8 +21,8 @@ from regard.nn.decoders import (
     SummaryInitialState,
     first_cells,
 )
-from regard.nn.layers import Dropout
-from regard.nn.output import OutputLayer, logarithm
+from regard.nn.layers import Dropout, OutputLayer
+from regard.nn.output import logarithm
 from regard.nn.recurrent import SequenceReader, Stack
 from regard.shapes import (
     Float,

@@ -1,16 +1,15 @@
 """The recogniser of speech of Chorowski et al. 2015 (1506.07503)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
+from pydantic import NonNegativeInt
 
 from regard.attention.scores import Additive
 from regard.models.attention import (
     HISTORIES,
-    AlignChoice,
+    AlignConfig,
     HistoryName,
-    build_align,
     make_attend,
 )
 from regard.models.bahdanau import BahdanauDecoder, MaxoutReadout
@@ -22,21 +21,21 @@ from regard.nn.decoders import (
     choose_initial_state,
 )
 from regard.nn.encoders import FrameEncoder, SubsamplingConvolutions
-from regard.nn.layers import TokenEmbedding
-from regard.nn.output import Connectionist, Output
+from regard.nn.layers import Output, TokenEmbedding
+from regard.nn.output import Connectionist
 from regard.nn.recurrent import BidirectionalReader, SequenceReader, Stack
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChorowskiConfig:
+class ChorowskiConfig(AlignConfig):
     """The sizes and options of `Chorowski`.
 
     The encoder halves time once a stage by convolutions, whose widths are `stages`, and
     ends with `layers` bidirectional GRUs of `reader` units a direction. `history:
     location-aware` is the paper's score, which convolves the last weights (equation 9);
     without it the score compares content only (equation 6). `align: monotonic` never
-    reads back (Raffel 2017). For other alignments see `regard.attention.align`;
-    `window` is for local ones. With `start: zero` or `learned` the decoder hears the
+    reads back (Raffel 2017). For other alignments see `regard.attention.align`.
+    With `start: zero` or `learned` the decoder hears the
     sound only through attention. `ctc` is the weight of the loss of connectionist
     temporal classification on the encoder's states in training; that of the decoder's
     loss is 1 - `ctc`.
@@ -47,13 +46,11 @@ class ChorowskiConfig:
     dropout: Share = 0.1
     ctc: Share = 0.0
     reader: Size = 128
-    layers: Annotated[int, Field(ge=0)] = 1
+    layers: NonNegativeInt = 1
     embedding: Size = 64
     width: Size = 128
     attention: Size = 128
     maxout: Size = 64
-    align: AlignChoice = "softmax"
-    window: Size = 10
     history: HistoryName | None = "location-aware"
     start: InitialStateName = "zero"
 
@@ -87,7 +84,7 @@ class Chorowski(EncoderDecoder):
             TokenEmbedding(vocabulary, config.embedding, config.dropout),
             make_attend(
                 Additive(config.width, memory, config.attention),
-                build_align(config.align, config.width, config.window),
+                config.build_align(config.width),
                 HISTORIES[config.history](config.attention),
             ),
             Stack("gru", config.embedding + memory, config.width),

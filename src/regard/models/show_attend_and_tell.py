@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.attention import Attend
 from regard.attention.record import report
 from regard.attention.scores import Additive
-from regard.models.attention import AlignChoice, build_align
+from regard.models.attention import AlignConfig
 from regard.models.bahdanau import BahdanauDecoder
 from regard.models.captioner import Captioner, ImageEncoderConfig
 from regard.models.sizes import Size
@@ -23,29 +23,26 @@ from regard.nn.decoders import (
     SummaryInitialState,
     choose_initial_state,
 )
-from regard.nn.layers import Dropout, TokenEmbedding
-from regard.nn.output import Output
+from regard.nn.layers import Dropout, Output, TokenEmbedding
 from regard.nn.recurrent import Stack
 from regard.shapes import Features, Float, Vectors
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowAttendAndTellConfig(ImageEncoderConfig):
+class ShowAttendAndTellConfig(ImageEncoderConfig, AlignConfig):
     """The sizes and options of `ShowAttendAndTell`.
 
     `align: softmax` is the paper's soft attention, which goes with
     `attention_losses.doubly_stochastic` (equation 14). `align: hard` is its stochastic
     attention, which goes with `attention_losses.draw_entropy` (section 4.1). For other
-    alignments see `regard.attention.align`; `window` is for local ones. With `start:
-    zero` or `learned` the decoder sees the image only through attention.
+    alignments see `regard.attention.align`. With `start: zero` or `learned` the decoder
+    sees the image only through attention.
     """
 
     name: Literal["show-attend-and-tell"] = "show-attend-and-tell"
     embedding: Size = 128
     width: Size = 256
     attention: Size = 256
-    align: AlignChoice = "softmax"
-    window: Size = 10
     start: InitialStateName = "encoder"
 
 
@@ -128,7 +125,7 @@ class ShowAttendAndTell(Captioner):
             TokenEmbedding(vocabulary, config.embedding, config.dropout),
             Attend(
                 Additive(config.width, memory, config.attention),
-                build_align(config.align, config.width, config.window),
+                config.build_align(config.width),
             ),
             stack,
             choose_initial_state(

@@ -12,11 +12,10 @@ from torch.nn import functional
 
 from regard.attention import Attend
 from regard.attention.masks import causal, padding
-from regard.attention.memory import Memory
+from regard.attention.memory import KVCache, Memory
 from regard.attention.scores import ScaledDot
 from regard.models.sizes import Size
 from regard.nn.decoders import State
-from regard.nn.kv_cache import KVCache
 from regard.shapes import (
     Float,
     Images,

@@ -9,10 +9,10 @@ attention flow for machine comprehension" (1611.01603), section 2.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import NonNegativeInt
 from torch import Tensor, nn
 
 from regard.attention import Attend
@@ -20,7 +20,8 @@ from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
 from regard.models.sizes import Share, Size
-from regard.nn.layers import CharacterEncoder, Dropout, TokenEmbedding
+from regard.nn.encoders import CharacterEncoder
+from regard.nn.layers import Dropout, TokenEmbedding
 from regard.nn.recurrent import SequenceReader
 from regard.shapes import (
     Characters,
@@ -55,7 +56,7 @@ class SpanReaderConfig:
     width: Size = 100
     layers: Size = 2
     context: Size = 512
-    characters: Annotated[int, Field(ge=0)] = 0
+    characters: NonNegativeInt = 0
     dropout: Share = 0.35
 
     def __post_init__(self) -> None:

@@ -9,28 +9,27 @@ from regard.attention.heads import MultiHead
 from regard.models.attention import (
     POSITIONS,
     AlignChoice,
-    ContentScoreName,
+    AttentionConfig,
     PositionsName,
     SelfAlignChoice,
-    build_heads,
 )
-from regard.models.sizes import Share, Sides, Size, check_heads
+from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import EncoderDecoder
 from regard.nn.layers import (
     EncoderLayer,
     FeedForward,
+    Output,
     Positions,
     PostNorm,
     PreNorm,
     Residual,
     TokenEmbedding,
 )
-from regard.nn.output import Output
 from regard.nn.transformer import DecoderLayer, TransformerDecoder, TransformerEncoder
 
 
 @dataclass(frozen=True)
-class TransformerConfig(Sides):
+class TransformerConfig(Sides, AttentionConfig):
     """The sizes and options of `Transformer`.
 
     The paper's base model has 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1
@@ -40,31 +39,24 @@ class TransformerConfig(Sides):
     `heads`. `tied` shares the output layer's weight with the target embedding. `shared` makes both languages share one
     embedding and one vocabulary. `scaled` multiplies embeddings by sqrt(width). `max_length` limits the positions
     `learned` and `sines-then-cosines`. `align` is that of the cross-attention (see `regard.attention.align`) and
-    `self_align` that of both self-attentions, with `window` if it is local. Relative `positions` are those of the
-    self-attentions. `decoder_layers`: None for as many as
-    `layers`. `activation` is that of the position-wise
-    network. `score` is that of all heads. `attention_dropout` is that of the weights, 0.1 in the paper's code.
+    `self_align` that of both self-attentions. Relative `positions` are those of the self-attentions. `decoder_layers`:
+    None for as many as `layers`. `activation` is that of the position-wise network. The paper's code has an
+    `attention_dropout` of 0.1.
     """
 
     name: Literal["transformer"] = "transformer"
     layers: Size = 3
-    width: Size = 256
     hidden: Size = 1024
-    heads: Size = 4
     key_value_heads: Size | None = None
     norm: Literal["before", "after"] = "before"
     positions: PositionsName = "sinusoidal"
     max_length: Size = 256
-    align: AlignChoice = "softmax"
-    window: Size = 10
     tied: bool = True
     shared: bool = True
     dropout: Share = 0.1
-    attention_dropout: Share = 0.0
     decoder_layers: Size | None = None
     activation: Literal["relu", "gelu", "swish"] = "relu"
     scaled: bool = True
-    score: ContentScoreName = "scaled-dot"
     self_align: SelfAlignChoice = "softmax"
 
     def __post_init__(self) -> None:
@@ -72,7 +64,7 @@ class TransformerConfig(Sides):
             raise ValueError(
                 f"heads {self.heads} is not divisible by key_value_heads {self.key_value_heads}; choose a divisor"
             )
-        check_heads(self.width, self.heads)
+        super().__post_init__()
 
 
 class Transformer(EncoderDecoder):
@@ -93,12 +85,10 @@ class Transformer(EncoderDecoder):
             source = TokenEmbedding(source_vocabulary, config.width, scale=scale)
 
         def attention(align: AlignChoice, positions: str = "none") -> MultiHead:
-            return build_heads(
-                config,
-                align,
+            return config.build_heads(
                 config.max_length,
+                align=align,
                 positions=positions,
-                dropout=config.attention_dropout,
                 key_value_heads=config.key_value_heads,
             )
 

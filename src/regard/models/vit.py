@@ -4,16 +4,15 @@ Dosovitskiy et al. 2021 (2010.11929), as a classifier and as an image encoder.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from einops import rearrange
-from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.models.attention import ContentScoreName, SelfAlignChoice, build_heads
-from regard.models.sizes import Share, Size, check_heads
+from regard.models.attention import AttentionConfig, SelfAlignChoice
+from regard.models.sizes import Fraction, Share, Size
 from regard.nn.encoders import convolution_stage
 from regard.nn.layers import (
     Dropout,
@@ -29,14 +28,13 @@ DEVIATION = 0.02
 
 
 @dataclass(frozen=True)
-class VitConfig:
+class VitConfig(AttentionConfig):
     """The sizes and options of `Vit`.
 
     Images of `image` x `image` pixels are cut into patches of `patch` x `patch` pixels, which a linear map or
     convolutions (`stem`) turn into vectors. The class is predicted from the
     state of [CLS], or with `pooling: mean` from the mean over the patches, without [CLS]. `epsilon` is added to the
-    variance in norms. `score` and `align` are those of all heads, `window` that of a local alignment.
-    `attention_dropout` is that of the weights.
+    variance in norms.
     """
 
     name: Literal["vit"] = "vit"
@@ -48,17 +46,14 @@ class VitConfig:
     heads: Size = 3
     hidden: Size = 768
     dropout: Share = 0.0
-    attention_dropout: Share = 0.0
     pooling: Literal["first", "mean"] = "first"
     positions: Literal["learned"] = "learned"
     stem: Literal["linear", "convolutional"] = "linear"
-    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-6
-    score: ContentScoreName = "scaled-dot"
+    epsilon: Fraction = 1e-6
     align: SelfAlignChoice = "softmax"
-    window: Size = 10
 
     def __post_init__(self) -> None:
-        check_heads(self.width, self.heads)
+        super().__post_init__()
         if self.image % self.patch:
             raise ValueError(
                 f"image {self.image} is not divisible by patch {self.patch}; choose {self.patch} x a whole number"
@@ -174,12 +169,7 @@ def layer(config: VitConfig) -> EncoderLayer:
 
     See equations 2 and 3 of the paper.
     """
-    heads = build_heads(
-        config,
-        config.align,
-        config.marks + config.side**2,
-        dropout=config.attention_dropout,
-    )
+    heads = config.build_heads(config.marks + config.side**2)
     return EncoderLayer(
         heads,
         FeedForward(config.width, config.hidden, nn.GELU()),

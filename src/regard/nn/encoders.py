@@ -14,7 +14,7 @@ from regard.attention.scores import Dot
 from regard.nn.decoders import Encoder
 from regard.nn.layers import Dropout, Embedding, LearnedGrid
 from regard.nn.recurrent import BidirectionalReader, SequenceReader
-from regard.shapes import Float, Images, Lengths, States, Tokens
+from regard.shapes import Features, Float, Images, Int, Lengths, States, Tokens
 
 
 class MatchingEncoder(Encoder):
@@ -210,3 +210,79 @@ class FrameEncoder(nn.Module):
         states, lengths = self.halving(frames, lengths)
         states, summary = self.reader(self.before(states), lengths)
         return Memory.of(self.after(states), lengths, summary)
+
+
+class Highway(nn.Module):
+    """A highway layer, `(*batch, width)` -> `(*batch, width)`.
+
+        y = g * relu(W_t x + b_t) + (1 - g) * x  with  g = sigmoid(W_g x + b_g)
+
+    See Srivastava 2015, 1505.00387. The initial bias b_g of -2 lets most of x pass.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.transform = nn.Linear(width, width)
+        self.gate = nn.Linear(width, width)
+        for linear in (self.transform, self.gate):
+            nn.init.normal_(linear.weight, std=width**-0.5)
+            nn.init.zeros_(linear.bias)
+        nn.init.constant_(self.gate.bias, -2.0)
+
+    def forward(self, states: Features) -> Features:
+        gate = self.gate(states).sigmoid()
+        return gate * self.transform(states).relu() + (1 - gate) * states
+
+
+class CharacterEncoder(nn.Module):
+    """A vector of a word from its characters.
+
+    Convolutions, max-pooling over the word, an activation, highway layers and a
+    projection (Kim 2016, 1508.06615; Jozefowicz 2016, 1602.02410).
+
+    Args:
+        alphabet: Number of ids; id 0 is padding, with a zero vector.
+        width: Width of a character's vector.
+        filters: Pairs (kernel size in characters, number of filters).
+        activation: Activation after the pooling.
+        highways: Number of highway layers.
+        projection: Width of the output.
+    """
+
+    def __init__(
+        self,
+        alphabet: int,
+        width: int,
+        filters: Sequence[tuple[int, int]],
+        activation: nn.Module,
+        highways: int,
+        projection: int,
+    ):
+        super().__init__()
+        self.width = projection
+        self.table = nn.Embedding(alphabet, width, padding_idx=0)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(width, count, size) for size, count in filters
+        )
+        self.activation = activation
+        filter_count = sum(count for _, count in filters)
+        self.highways = nn.Sequential(*(Highway(filter_count) for _ in range(highways)))
+        self.projection = nn.Linear(filter_count, projection)
+        nn.init.uniform_(self.table.weight[1:].data, -1.0, 1.0)
+        nn.init.normal_(self.projection.weight, std=filter_count**-0.5)
+        nn.init.zeros_(self.projection.bias)
+
+    def forward(self, characters: Int[Tensor, "*batch character"]) -> Features:
+        """Words with the same number of characters, padded to at least the widest kernel.
+
+        Equal words are encoded once.
+        """
+        words, places = characters.flatten(0, -2).unique(dim=0, return_inverse=True)
+        embedded = rearrange(self.table(words), "n c w -> n w c")
+        maxima = [
+            self.activation(convolution(embedded).amax(-1))
+            for convolution in self.convolutions
+        ]
+        features = torch.cat(maxima, -1)
+        vectors = self.projection(self.highways(features))
+        return vectors[places].unflatten(0, characters.shape[:-1])

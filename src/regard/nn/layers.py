@@ -1,9 +1,10 @@
-"""Layers that models share: embeddings, positions, feed-forward, normalization, dropout."""
+"""Layers that models share: embeddings, positions, feed-forward, normalization, output."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import torch
 from einops import rearrange
@@ -13,18 +14,22 @@ from torch.nn import functional
 from regard.attention.heads import MultiHead
 from regard.attention.masks import Mask, padding
 from regard.attention.memory import Memory, Packing
-from regard.kernels.additive import dropout
+from regard.kernels.cpu import dropout, linear
+from regard.kernels.cross_entropy import cross_entropy
 from regard.shapes import (
     Features,
     Float,
     Ids,
-    Int,
     Lengths,
+    RowIds,
+    Scalar,
     States,
+    TokenLosses,
+    Tokens,
     Vectors,
     to_float32,
 )
-from regard.text.kinds import SPECIAL
+from regard.text.kinds import IGNORED, SPECIAL
 
 
 class Residual(nn.Module, ABC):
@@ -394,82 +399,6 @@ class Learned(Positions):
         return states + self.table[first:end]
 
 
-class Highway(nn.Module):
-    """A highway layer, `(*batch, width)` -> `(*batch, width)`.
-
-        y = g * relu(W_t x + b_t) + (1 - g) * x  with  g = sigmoid(W_g x + b_g)
-
-    See Srivastava 2015, 1505.00387. The initial bias b_g of -2 lets most of x pass.
-    """
-
-    def __init__(self, width: int):
-        super().__init__()
-        self.transform = nn.Linear(width, width)
-        self.gate = nn.Linear(width, width)
-        for linear in (self.transform, self.gate):
-            nn.init.normal_(linear.weight, std=width**-0.5)
-            nn.init.zeros_(linear.bias)
-        nn.init.constant_(self.gate.bias, -2.0)
-
-    def forward(self, states: Features) -> Features:
-        gate = self.gate(states).sigmoid()
-        return gate * self.transform(states).relu() + (1 - gate) * states
-
-
-class CharacterEncoder(nn.Module):
-    """A vector of a word from its characters.
-
-    Convolutions, max-pooling over the word, an activation, highway layers and a
-    projection (Kim 2016, 1508.06615; Jozefowicz 2016, 1602.02410).
-
-    Args:
-        alphabet: Number of ids; id 0 is padding, with a zero vector.
-        width: Width of a character's vector.
-        filters: Pairs (kernel size in characters, number of filters).
-        activation: Activation after the pooling.
-        highways: Number of highway layers.
-        projection: Width of the output.
-    """
-
-    def __init__(
-        self,
-        alphabet: int,
-        width: int,
-        filters: Sequence[tuple[int, int]],
-        activation: nn.Module,
-        highways: int,
-        projection: int,
-    ):
-        super().__init__()
-        self.width = projection
-        self.table = nn.Embedding(alphabet, width, padding_idx=0)
-        self.convolutions = nn.ModuleList(
-            nn.Conv1d(width, count, size) for size, count in filters
-        )
-        self.activation = activation
-        filter_count = sum(count for _, count in filters)
-        self.highways = nn.Sequential(*(Highway(filter_count) for _ in range(highways)))
-        self.projection = nn.Linear(filter_count, projection)
-        nn.init.uniform_(self.table.weight[1:].data, -1.0, 1.0)
-        nn.init.normal_(self.projection.weight, std=filter_count**-0.5)
-        nn.init.zeros_(self.projection.bias)
-
-    def forward(self, characters: Int[Tensor, "*batch character"]) -> Features:
-        """Words with the same number of characters, padded to at least the widest kernel.
-
-        Equal words are encoded once.
-        """
-        words, places = characters.flatten(0, -2).unique(dim=0, return_inverse=True)
-        embedded = rearrange(self.table(words), "n c w -> n w c")
-        maxima = [
-            self.activation(convolution(embedded).amax(-1))
-            for convolution in self.convolutions
-        ]
-        features = torch.cat(maxima, -1)
-        vectors = self.projection(self.highways(features))
-        return vectors[places].unflatten(0, characters.shape[:-1])
-
-
 class LearnedGrid(nn.Module):
     """One learned vector per token without a place and per patch of a `side` x `side` grid.
 
@@ -496,3 +425,148 @@ class LearnedGrid(nn.Module):
         grid = rearrange(patches, "(h w) d -> 1 d h w", h=self.side)
         grid = functional.interpolate(grid, (rows, columns), mode="bicubic")
         return torch.cat([marks, rearrange(grid, "1 d h w -> (h w) d")])
+
+
+class OutputLayer(ABC):
+    """The last module of a decoder.
+
+    It maps features to logits of `out_features` tokens, and computes the loss of targets.
+    """
+
+    out_features: int
+
+    @abstractmethod
+    def __call__(self, input: Any) -> Tensor:
+        """Map features of `*batch` to logits `(*batch, token)`."""
+
+    @abstractmethod
+    def loss(
+        self,
+        features: Any,
+        targets: Tokens,
+        smoothing: float = 0.0,
+    ) -> tuple[Scalar, TokenLosses]:
+        """Return the loss of `targets (batch, position)`.
+
+        Positions that are `IGNORED` are left out. The result is the sum, and the loss
+        of each position without a gradient.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxPart:
+    """A softmax over some words or classes of words.
+
+    `rows (row,)`, the positions it applies to; `weight (class, width)` and `bias
+    (class,)` of its logits; `targets (row,)`, the correct class of each row.
+    """
+
+    rows: Tensor
+    weight: Tensor
+    bias: Tensor
+    targets: Tensor
+
+
+class Linear(nn.Linear):
+    """A linear map of which a search computes a few rows by a kernel."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+
+class Output(Linear, OutputLayer):
+    """Features `(*batch, width)` -> logits `(*batch, vocabulary)`.
+
+    `tied` shares its weight with an embedding of the same vocabulary and width. The
+    bias is learned, or zeros.
+
+    Raises:
+        ValueError: The embedding to tie to has other sizes.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        tied: TokenEmbedding | None = None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__(width, vocabulary, bias)
+        if bias:
+            nn.init.zeros_(self.bias)
+        else:
+            del self.bias
+            self.register_buffer("bias", torch.zeros(vocabulary), persistent=False)
+        if tied is not None:
+            if (tied.vocabulary, tied.width) != (vocabulary, width):
+                raise ValueError(
+                    f"cannot tie an output of {vocabulary} x {width} to an embedding of {tied.vocabulary} x "
+                    f"{tied.width}"
+                )
+            self.weight = tied.table.weight
+
+    @torch.no_grad()
+    def start_from(self, counts: Float[Tensor, "token"]) -> None:
+        """Set the bias to the log-frequencies of the tokens in `counts`, each count plus 1.
+
+        Without this, features that saturate (Luong's tanh) must learn the frequencies
+        themselves.
+        """
+        self.bias.copy_((counts + 1).log() - (counts + 1).sum().log())
+
+    def loss(
+        self,
+        features: Any,
+        targets: Tokens,
+        smoothing: float = 0.0,
+    ) -> tuple[Scalar, TokenLosses]:
+        """Return the cross-entropy of `targets (batch, position)`.
+
+        Positions that are `IGNORED` are left out. The result is the sum, and the loss
+        of each position without a gradient.
+
+        The logits are never all stored.
+        """
+        flat = targets.flatten()
+        real = (flat != IGNORED).nonzero()[:, 0]
+        total = self.weight.new_zeros(())
+        per_target = self.weight.new_zeros(len(flat))
+        for part in self.parts(flat[real]):
+            rows = real[part.rows]
+            inputs = features.flatten(0, 1)[rows]
+            layer = inputs, part.weight, part.bias
+            loss, losses = cross_entropy(*layer, part.targets, smoothing)
+            total = total + loss
+            per_target = per_target.index_add(0, rows, losses)
+        return total, per_target.view(targets.shape)
+
+    def log_prob(
+        self,
+        features: Float[Tensor, "row width"],
+        targets: RowIds,
+    ) -> Float[Tensor, " row"]:
+        """Log p of each target given its features, with a gradient.
+
+        Unlike `loss` it stores the logits.
+        """
+        total = to_float32(features.new_zeros(len(targets)))
+        for part in self.parts(targets):
+            logits = functional.linear(features[part.rows], part.weight, part.bias)
+            logs = to_float32(logits).log_softmax(-1)
+            logs = logs.gather(1, part.targets[:, None])[:, 0]
+            total = total.index_add(0, part.rows, logs)
+        return total
+
+    def parts(self, targets: RowIds) -> Iterator[SoftmaxPart]:
+        """Return the softmaxes whose probabilities multiply to those of `targets`.
+
+        Here only one.
+        """
+        rows = torch.arange(len(targets), device=targets.device)
+        yield SoftmaxPart(
+            rows,
+            self.weight,
+            self.bias,
+            targets,
+        )

@@ -1,6 +1,5 @@
-"""Output layers: full, sampled and adaptive softmax, copying and CTC."""
+"""Output layers beside the full softmax: sampled and adaptive softmax, copying and CTC."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -11,11 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.kernels.cross_entropy import (
-    cross_entropy,
     estimate_cross_entropy,
     sample_ids,
 )
-from regard.nn.layers import TokenEmbedding
+from regard.nn.layers import Output, OutputLayer, SoftmaxPart
 from regard.shapes import (
     Float,
     Int,
@@ -29,32 +27,6 @@ from regard.shapes import (
     to_float32,
 )
 from regard.text.kinds import IGNORED
-
-
-class OutputLayer(ABC):
-    """The last module of a decoder.
-
-    It maps features to logits of `out_features` tokens, and computes the loss of targets.
-    """
-
-    out_features: int
-
-    @abstractmethod
-    def __call__(self, input: Any) -> Tensor:
-        """Map features of `*batch` to logits `(*batch, token)`."""
-
-    @abstractmethod
-    def loss(
-        self,
-        features: Any,
-        targets: Tokens,
-        smoothing: float = 0.0,
-    ) -> tuple[Scalar, TokenLosses]:
-        """Return the loss of `targets (batch, position)`.
-
-        Positions that are `IGNORED` are left out. The result is the sum, and the loss
-        of each position without a gradient.
-        """
 
 
 class LogitsOutput(nn.Identity, OutputLayer):
@@ -88,118 +60,6 @@ class LogitsOutput(nn.Identity, OutputLayer):
             label_smoothing=smoothing,
         )
         return losses.sum(), losses.detach().view(targets.shape)
-
-
-@dataclass(frozen=True, eq=False)
-class SoftmaxPart:
-    """A softmax over some words or classes of words.
-
-    `rows (row,)`, the positions it applies to; `weight (class, width)` and `bias
-    (class,)` of its logits; `targets (row,)`, the correct class of each row.
-    """
-
-    rows: Tensor
-    weight: Tensor
-    bias: Tensor
-    targets: Tensor
-
-
-class Output(nn.Linear, OutputLayer):
-    """Features `(*batch, width)` -> logits `(*batch, vocabulary)`.
-
-    `tied` shares its weight with an embedding of the same vocabulary and width. The
-    bias is learned, or zeros.
-
-    Raises:
-        ValueError: The embedding to tie to has other sizes.
-    """
-
-    def __init__(
-        self,
-        width: int,
-        vocabulary: int,
-        tied: TokenEmbedding | None = None,
-        *,
-        bias: bool = True,
-    ):
-        super().__init__(width, vocabulary, bias)
-        if bias:
-            nn.init.zeros_(self.bias)
-        else:
-            del self.bias
-            self.register_buffer("bias", torch.zeros(vocabulary), persistent=False)
-        if tied is not None:
-            if (tied.vocabulary, tied.width) != (vocabulary, width):
-                raise ValueError(
-                    f"cannot tie an output of {vocabulary} x {width} to an embedding of {tied.vocabulary} x "
-                    f"{tied.width}"
-                )
-            self.weight = tied.table.weight
-
-    @torch.no_grad()
-    def start_from(self, counts: Float[Tensor, "token"]) -> None:
-        """Set the bias to the log-frequencies of the tokens in `counts`, each count plus 1.
-
-        Without this, features that saturate (Luong's tanh) must learn the frequencies
-        themselves.
-        """
-        self.bias.copy_((counts + 1).log() - (counts + 1).sum().log())
-
-    def loss(
-        self,
-        features: Any,
-        targets: Tokens,
-        smoothing: float = 0.0,
-    ) -> tuple[Scalar, TokenLosses]:
-        """Return the cross-entropy of `targets (batch, position)`.
-
-        Positions that are `IGNORED` are left out. The result is the sum, and the loss
-        of each position without a gradient.
-
-        The logits are never all stored.
-        """
-        flat = targets.flatten()
-        real = (flat != IGNORED).nonzero()[:, 0]
-        total = self.weight.new_zeros(())
-        per_target = self.weight.new_zeros(len(flat))
-        for part in self.parts(flat[real]):
-            rows = real[part.rows]
-            inputs = features.flatten(0, 1)[rows]
-            layer = inputs, part.weight, part.bias
-            loss, losses = cross_entropy(*layer, part.targets, smoothing)
-            total = total + loss
-            per_target = per_target.index_add(0, rows, losses)
-        return total, per_target.view(targets.shape)
-
-    def log_prob(
-        self,
-        features: Float[Tensor, "row width"],
-        targets: RowIds,
-    ) -> Float[Tensor, " row"]:
-        """Log p of each target given its features, with a gradient.
-
-        Unlike `loss` it stores the logits.
-        """
-        total = to_float32(features.new_zeros(len(targets)))
-        for part in self.parts(targets):
-            logits = functional.linear(features[part.rows], part.weight, part.bias)
-            logs = to_float32(logits).log_softmax(-1)
-            logs = logs.gather(1, part.targets[:, None])[:, 0]
-            total = total.index_add(0, part.rows, logs)
-        return total
-
-    def parts(self, targets: RowIds) -> Iterator[SoftmaxPart]:
-        """Return the softmaxes whose probabilities multiply to those of `targets`.
-
-        Here only one.
-        """
-        rows = torch.arange(len(targets), device=targets.device)
-        yield SoftmaxPart(
-            rows,
-            self.weight,
-            self.bias,
-            targets,
-        )
 
 
 class Connectionist(nn.Module):

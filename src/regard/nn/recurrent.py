@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.attention.memory import Memory
+from regard.kernels.cpu import step_cell, supports_cell
 from regard.nn.decoders import Encoder
 from regard.nn.layers import Dropout, Embedding
 from regard.shapes import (
@@ -65,10 +66,14 @@ class TorchCell(Cell):
     def __init__(self, kind: Callable[..., nn.Module], input_width: int, width: int):
         parts = 2 if kind is nn.LSTMCell else 1
         super().__init__(width, parts * width)
-        self.cell = kind(input_width, width)
+        self.cell: Any = kind(input_width, width)
         self.parts = parts
 
     def step(self, projected: Tensor, state: Tensor) -> Tensor:
+        cell = self.cell
+        weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
+        if supports_cell(projected, weights):
+            return step_cell(projected, state, weights)
         if self.parts == 1:
             return self.cell(projected, state)
         return torch.cat(self.cell(projected, state.chunk(2, -1)), -1)
@@ -143,7 +148,12 @@ class Stack(nn.Module):
             inputs = inputs if layer == 0 else self.dropout(inputs)
             states.append(cell(inputs, state[:, layer]))
             inputs = states[-1][:, : self.width]
-        return inputs, torch.stack(states, 1)
+        return inputs, stack_layers(states)
+
+
+def stack_layers(states: list[Tensor]) -> LayerStates:
+    """Stack the states `(batch, state_width)` of layers; that of one is not copied."""
+    return states[0][:, None] if len(states) == 1 else torch.stack(states, 1)
 
 
 class Float32LSTM(nn.LSTM):
@@ -249,11 +259,15 @@ class Recurrent(nn.Module):
         after = []
         layers = zip(state.unbind(1), self.network.all_weights, strict=True)
         for before, weights in layers:
+            if supports_cell(inputs, weights):
+                after.append(step_cell(inputs, before, weights))
+                inputs = after[-1][:, : self.width]
+                continue
             parts = before.chunk(2, -1) if self.parts == 2 else before
             result = self.cell(inputs, parts, *weights)
             after.append(torch.cat(result, -1) if isinstance(result, tuple) else result)
             inputs = after[-1][:, : self.width]
-        return inputs[:, None], torch.stack(after, 1)
+        return inputs[:, None], stack_layers(after)
 
 
 class RecurrentStack(nn.Module):

@@ -10,23 +10,27 @@ from typing import Any, cast
 
 from torch import nn
 
-from regard.attention.heads import MultiHead
+from regard.attention.heads import (
+    MultiHead,
+    causal_attention,
+    check_causal,
+    empty_cache,
+)
 from regard.attention.masks import padding
-from regard.attention.memory import Memory
+from regard.attention.memory import KVCache, Memory
 from regard.nn.decoders import Encoder, SequenceDecoder, State
-from regard.nn.kv_cache import KVCache, causal_attention, check_causal, empty_cache
 from regard.nn.layers import (
     Dropout,
     Embedding,
     EncoderLayer,
     FeedForward,
+    Output,
     Positions,
     Residual,
     TokenEmbedding,
     mean_over_positions,
     run_layers,
 )
-from regard.nn.output import Output
 from regard.shapes import Lengths, States, Tokens
 
 

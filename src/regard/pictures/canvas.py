@@ -243,6 +243,8 @@ def choose_scale_end(weights: np.ndarray) -> float:
     times a uniform weight.
     """
     greatest = weights.max(initial=0.0)
+    if greatest > 1.001:  # no shares, but effects in nats
+        return round_up(weights)
     if not 0 < greatest < SMALL_WEIGHTS:
         return 1.0
     least = UNIFORM_MULTIPLE / weights.shape[-1]

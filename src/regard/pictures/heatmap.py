@@ -94,6 +94,23 @@ def measure_labels(labels: Sequence[str], size: float) -> float:
     return max(widths, default=0) * size * LETTER
 
 
+def check_size(source: int, target: int, remedy: str) -> None:
+    """Check that a picture has at most `LABELS` labels per side.
+
+    Args:
+        source: The number of sources.
+        target: The number of targets.
+        remedy: What to do if there are more.
+
+    Raises:
+        InputError: There are more.
+    """
+    if max(source, target) > LABELS:
+        raise InputError(
+            f"the map has {target} x {source} positions; at most {LABELS} per side are drawn: {remedy}"
+        )
+
+
 def heatmap(
     alignment: Alignment,
     *,
@@ -101,6 +118,7 @@ def heatmap(
     vmax: float = 1.0,
     gaps: Sequence[int] = (),
     sides: tuple[str, str] = SIDES,
+    remedy: str = "give a part of the text",
 ) -> Figure:
     """Plot an alignment, from white at 0 to dark at `vmax`.
 
@@ -113,18 +131,15 @@ def heatmap(
         vmax: The end of the scale. The color bar ends in a point if weights are larger.
         gaps: Columns that stand for others, in grey.
         sides: The roles of the columns and the rows.
+        remedy: What to do if there are too many labels.
 
     Raises:
         InputError: There are more than 512 labels on a side, matplotlib is not
             installed, or no installed font has a character.
     """
     weights, source, target = alignment.weights, alignment.source, alignment.target
+    check_size(len(source), len(target), remedy)
     longest = max(weights.shape)
-    if longest > LABELS:
-        raise InputError(
-            f"{len(source)} source x {len(target)} target labels; at most {LABELS} per "
-            "side are drawn; give a part of the text"
-        )
     cell = cell_side(longest)
     size = label_type(cell)
     names = f"{sides[0]} (keys) →", f"← {sides[1]} (queries)"

@@ -288,6 +288,8 @@ class View:
             the page for the breakdown of lookups.
         compare: The index of the lookups that are beside the first at the start.
             Default: none.
+        view: The first display: matrix, lines, heads or reading. Default: by the
+            lookups.
     """
 
     def __init__(
@@ -297,8 +299,10 @@ class View:
         largest: float = MAX_MEGABYTES,
         breakdown_limit: int = BREAKDOWN_LIMIT,
         compare: int | None = None,
+        view: str | None = None,
     ):
-        self.lookups, self.title, self.compare = lookups, title, compare
+        self.lookups, self.title = lookups, title
+        self.choices = {"compare": compare, "view": view}
         self.limits: Any = {"largest": largest, "breakdown_limit": breakdown_limit}
 
     def page(self) -> str:
@@ -311,8 +315,9 @@ class View:
             InputError: The page would be too large.
         """
         data = build_payload(self.lookups, title=self.title, **self.limits)
-        if self.compare is not None:
-            data["compare"] = self.compare
+        data |= {
+            name: value for name, value in self.choices.items() if value is not None
+        }
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
         for char in "<>&\u2028\u2029":  # which a script element must not contain
             text = text.replace(char, f"\\u{ord(char):04x}")

@@ -21,7 +21,7 @@ from regard.pictures.canvas import (
     round_up,
 )
 from regard.pictures.chart import Grid, charts
-from regard.pictures.heatmap import LABELS, heatmap, measure_labels, multiples
+from regard.pictures.heatmap import check_size, heatmap, measure_labels, multiples
 from regard.pictures.shaded_text import reading
 from regard.pictures.text import explain_signs, shorten
 
@@ -213,23 +213,6 @@ def draw_heads(
         weights = part.weights
         return title, lines(weights, *sides, part.names, threshold=minimum, title=title)
     return title, multiples(part.weights, part.names, part.layers, sides, **style)
-
-
-def check_size(source: int, target: int, remedy: str) -> None:
-    """Check that a picture has at most `LABELS` labels per side.
-
-    Args:
-        source: The number of sources.
-        target: The number of targets.
-        remedy: What to do if there are more.
-
-    Raises:
-        InputError: There are more.
-    """
-    if max(source, target) > LABELS:
-        raise InputError(
-            f"the map has {target} x {source} positions; at most {LABELS} per side are drawn: {remedy}"
-        )
 
 
 def draw_entropies(maps: HeadMaps) -> Figure:

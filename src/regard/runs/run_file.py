@@ -12,8 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
 from regard.config import loader, yaml_tree
-from regard.config.loader import Renames
-from regard.config.registry import Discriminated
+from regard.config.loader import Discriminated, Renames
 from regard.errors import InputError
 from regard.runs.recipes import FOLDER
 from regard.storage.run_folder import WEIGHTS, RunDirectory
@@ -187,7 +186,7 @@ def load(
     is_finished = folder.has(WEIGHTS)
     tensors = None if is_finished else read_checkpoint(folder, config.training)
     check_sizes(folder, config, tensors, allow_missing=allow_missing)
-    run: Any = TASKS[config.task].open(folder, config)
+    run: Any = TASKS[config.task].run.open(folder, config)
     if not issubclass(type(run), task):
         raise InputError(
             f"{path}: is a run of the task {config.task}, which can "
@@ -272,7 +271,7 @@ def check_sizes(
     size = sum(tensor.nbytes for tensor in tensors.values())
     location = f"{folder.path}: its run file"
     with ModelOutline(location, TENSOR_FACTOR * count + FREE_TENSORS):
-        model = TASKS[config.task].open(folder, config).model
+        model = TASKS[config.task].run.open(folder, config).model
     parts = [*model.parameters(), *model.buffers()]
     model_size = sum(part.nbytes for part in parts)
     if model_size > SIZE_FACTOR * size + FREE_SIZE:

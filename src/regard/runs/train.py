@@ -17,6 +17,7 @@ from accelerate import PartialState
 
 from regard.errors import InputError
 from regard.images import Preparation
+from regard.metrics import Metrics
 from regard.models.pretrained import PretrainedConfig, PretrainedVisionConfig
 from regard.models.published_images import complete_images
 from regard.runs import run_file
@@ -34,7 +35,7 @@ from regard.tasks.catalog import TASKS
 from regard.tasks.fine_tuning import FineTuning, PretrainedSource, load_parts
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.run import RunConfig, describe_search
-from regard.tasks.seq2seq.config import TokenizerPair
+from regard.tasks.seq2seq.run import TokenizerPair
 from regard.tasks.summary import FILE as DATA
 from regard.training.loop import fit
 from regard.training.progress import Progress
@@ -252,7 +253,7 @@ def train(
     resume: bool = False,
     allow_change: bool = False,
     begin: Begin | None = None,
-) -> dict[str, float]:
+) -> Metrics:
     """Train a run file in a folder, or continue the run in it.
 
     Under torchrun or `accelerate launch` every process calls it; the first one writes.
@@ -398,9 +399,9 @@ def begin_task(
 
 def test(
     run: RunDirectory, config: RunConfig, setup: Setup, device: str, *, visible: bool
-) -> dict[str, float]:
+) -> Metrics:
     """Return the metrics of the trained model on the test set."""
-    trained = TASKS[config.task].open(run, config)
+    trained = TASKS[config.task].run.open(run, config)
     weights = separate_tensors(setup.model.state_dict())
     trained.load_weights(weights, allow_missing=False)
     trained.model.to(device).eval()

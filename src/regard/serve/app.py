@@ -45,7 +45,16 @@ from regard.serve.worker import (
 )
 from regard.version import VERSION
 
-FILES = ("", "page.css", "page.js", "answer.js", "client.js", "view.css", "view.js")
+FILES = (
+    "",
+    "page.css",
+    "page.js",
+    "answer.js",
+    "client.js",
+    "cuts.js",
+    "view.css",
+    "view.js",
+)
 """Every file that is ever sent, by its path; so no path leads elsewhere."""
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 MAX_DISCARDED = 32 << 20

@@ -3,12 +3,14 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
+from pydantic import Field
 
-from regard.attribution.aggregation import check_kinds
+from regard.attribution.attention import check_kinds
+from regard.attribution.effects import MapCut
 from regard.data.tokens import count_together
 from regard.decoding.streaming import StreamEvent
 from regard.errors import InputError
@@ -17,6 +19,7 @@ from regard.pictures.heatmap import LABELS
 from regard.pictures.page import build_payload
 from regard.serve.requests import (
     AttributionKinds,
+    CutRequests,
     Json,
     RequestBody,
     build_body_type,
@@ -66,7 +69,14 @@ def build_operations(replicas: Replicas[Any]) -> Operations:
             streams=True,
         )
     if attends and "attribute" in supports:
-        body = build_body_type(run.inputs, AttributionOptions, supports["attribute"])
+        forced = Annotated[int, Field(ge=0, le=2000)]
+        extra = {"cuts": (CutRequests, ()), "forced": (forced, 0)}
+        body = build_body_type(
+            run.inputs,
+            AttributionOptions,
+            supports["attribute"],
+            **extra if run.can_cut else {},
+        )
         operations["attention"] = Operation(
             body, respond_at_once(verbs.respond_with_views)
         )
@@ -168,7 +178,7 @@ class RunVerbs:
         except InputError as error:
             return {"unseen": str(error)}
 
-    def respond_with_views(self, requests: Sequence[RequestBody]) -> list[Json]:
+    def respond_with_views(self, requests: Sequence[Any]) -> list[Json]:
         """Return the views of targets, or the predictions and their views."""
         responses = []
         for request in requests:
@@ -176,6 +186,9 @@ class RunVerbs:
             options = read_options(request, AttributionOptions)
             if options.target is not None and options.beam is not None:
                 raise InputError("beam and target are both given. Choose one.")
+            if self.replicas.run.can_cut and request.cuts:
+                responses.append(self.compare_cuts(request, example, options))
+                continue
             attribution = self.attribute(example, options)
             view = build_payload(attribution.lookups)
             if options.target is None and options.target_tokens is None:
@@ -183,6 +196,15 @@ class RunVerbs:
                 view = prediction | {"view": view} | self.warnings(example)
             responses.append(view)
         return responses
+
+    def compare_cuts(
+        self, request: Any, example: Any, options: AttributionOptions
+    ) -> Json:
+        """Return a prediction before and after the cuts of a request."""
+        run = self.replicas.current
+        run.check_size(example, options, LABELS)
+        cuts = [MapCut(cut.queries, cut.keys, cut.maps) for cut in request.cuts]
+        return run.compare_cuts(example, cuts, options, forced=request.forced)
 
     def attribute(self, example: Any, options: AttributionOptions) -> Any:
         """Attribute an example's answer, unless the map would be too large."""

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
@@ -32,7 +32,7 @@ REPORTED_ERRORS = 3
 COPIED_TEXTS = 10
 """Limit of copies x characters, in longest texts: a beam, and each of OpenAI's choices,
 copies the whole source."""
-AttributionKinds = Annotated[tuple[Kind, ...], Field(max_length=4)]
+AttributionKinds = Annotated[tuple[Kind, ...], Field(max_length=5)]
 """The kinds of maps in a view; the first is shown first."""
 
 
@@ -69,12 +69,37 @@ class Limits:
     connections: int = 512
 
 
+Indices = (
+    Annotated[
+        tuple[Annotated[int, Field(ge=0, lt=1 << 16)], ...], Field(max_length=512)
+    ]
+    | None
+)
+
+
 class RequestBody(BaseModel):
     """A JSON body; keys that it does not declare are refused."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, val_json_bytes="base64"
     )
+
+
+class CutRequest(RequestBody):
+    """Edges that the model may not attend along; without a list all.
+
+    Attributes:
+        queries: Positions in the output.
+        keys: Positions in the source.
+        maps: Numbers of heads, layer x heads + head.
+    """
+
+    queries: Indices = None
+    keys: Indices = None
+    maps: Indices = None
+
+
+CutRequests = Annotated[tuple[CutRequest, ...], Field(max_length=64)]
 
 
 class HTTPError(Exception):
@@ -166,7 +191,7 @@ def replace_infinities(value: Any) -> Any:
 def build_body_type(
     inputs: Mapping[str, Any],
     options: type[Options],
-    supported: frozenset[str],
+    supported: Collection[str],
     **extra: Any,
 ) -> type[RequestBody]:
     """Build the type of a body from a run's inputs and the options of a verb.
@@ -263,6 +288,8 @@ def check_values(request: Mapping[str, Any], limits: Limits) -> None:
 
 def _iterate_values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield every single value with its location; keys of objects are values too."""
+    if isinstance(value, BaseModel):
+        value = vars(value)  # a field may be called keys
     if isinstance(value, Mapping):
         for key, item in value.items():
             if name:

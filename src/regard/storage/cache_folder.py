@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from regard.errors import InputError
 from regard.extras import WINDOWS
-from regard.storage.atomic import discard, remedy
+from regard.storage.atomic import discard, explain_errors, remedy
 
 VARIABLE = "REGARD_CACHE"
 SOURCE, BEGUN = "source", "begun.json"
@@ -20,19 +21,35 @@ SOURCE, BEGUN = "source", "begun.json"
 
 
 def find_cache_folder() -> Path:
-    """Return the folder, which need not exist."""
+    """Return the folder, which need not exist.
+
+    Raises:
+        InputError: There is no home, and another user made its replacement.
+    """
     if folder := os.environ.get(VARIABLE):
         return Path(folder)
     try:
         home = Path.home()
     except RuntimeError:  # a user whom the system does not know
-        home = Path(tempfile.gettempdir())
+        home = _make_temporary_home()
     if WINDOWS:
         data = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
         return data / "regard" / "cache"
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "regard"
     return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "regard"
+
+
+def _make_temporary_home() -> Path:
+    """Make a folder of this user's own, since others may write beside it."""
+    if WINDOWS:
+        return Path(tempfile.gettempdir())
+    home = Path(tempfile.gettempdir(), f"regard-{os.getuid()}")
+    with explain_errors(home):
+        home.mkdir(mode=0o700, exist_ok=True)
+    if home.lstat().st_uid != os.getuid():
+        raise InputError(f"{home} belongs to another user; set {VARIABLE}")
+    return home
 
 
 def sets() -> Path:

@@ -34,21 +34,13 @@ from regard.tasks.base import (
     digest_bytes,
     setup_task,
 )
-from regard.tasks.options import AttributionOptions, EvaluationOptions
-from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import LazyTask, refuse_smoothing
+from regard.tasks.options import AttributionOptions, EvaluationOptions, TextPrediction
+from regard.tasks.run import Task, refuse_smoothing
 from regard.tasks.summary import DataSummary, Lengths, describe_rows
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
 from regard.work import compute_batches
 
-TASK = LazyTask(
-    __name__,
-    ":Algorithmic",
-    ":setup",
-    ":AlgorithmicRun",
-    command="regard predict {} 'BITS BITS ...'",
-)
 BATCH_ROWS = 64
 """Sequences in one batch of evaluation."""
 Vectors = Float[np.ndarray, "position width"]
@@ -423,3 +415,8 @@ class AlgorithmicRun(LineRun):
             options,
             draw=lambda title: tape(use, title=title),
         )
+
+
+TASK = Task(
+    Algorithmic, setup, AlgorithmicRun, command="regard predict {} 'BITS BITS ...'"
+)

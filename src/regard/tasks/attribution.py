@@ -28,14 +28,19 @@ from regard.pictures.views import (
     AVERAGED,
     PAGE_REMEDY,
     PART_REMEDY,
-    check_size,
     draw_entropies,
     draw_heads,
     select_heads,
 )
 from regard.pictures.write import PAGE, write_figure, write_view
-from regard.tasks.options import AttributionOptions, FigureOptions, options_of
-from regard.tasks.prediction import LONGEST, GeneratedText, Prediction
+from regard.tasks.options import (
+    LONGEST,
+    AttributionOptions,
+    FigureOptions,
+    GeneratedText,
+    Prediction,
+    options_of,
+)
 from regard.text import Tokenizer
 
 if TYPE_CHECKING:
@@ -76,6 +81,9 @@ class Attribution:
     """What is drawn where no kind is chosen, a line below the title."""
     sides: tuple[str, str] = SIDES
     """What the columns and the rows of a matrix are."""
+    rows: tuple[int, ...] | None = None
+    """The rows of a map of tokens whose outputs a gradient or an effect explains; None
+    for all."""
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(lookup.name for lookup in self.lookups))
@@ -152,10 +160,12 @@ class Attribution:
         path = Path(path)
         chosen = options_of(FigureOptions, options, settings)
         if path.suffix.lower() == PAGE:
-            if self.options.maps is not None or not chosen.uses_default_view:
+            has_view = chosen.view not in ("rollout", "entropy")
+            if self.options.maps is not None or chosen.view_options or not has_view:
                 raise InputError(
-                    f"{path}: an .html page shows every map; remove the maps, the view "
-                    "and its options, or write .png, .svg or .pdf"
+                    f"{path}: an .html page shows every map in the views matrix, lines, "
+                    "heads and reading; remove the maps, another view and the options of "
+                    "views, or write .png, .svg or .pdf"
                 )
             return write_view(self._view(chosen), path)
         title, figure = self._draw(chosen)
@@ -173,6 +183,7 @@ class Attribution:
             title=self.heading,
             largest=options.largest,
             breakdown_limit=options.breakdown_limit,
+            view=options.view,
         )
 
     def _draw(self, options: FigureOptions) -> "tuple[str, Figure]":
@@ -181,6 +192,11 @@ class Attribution:
             return self._default_figure()
         name = options.view or "matrix"
         options.check()
+        if name == "similarity":
+            raise InputError(
+                "the view similarity is of two texts; use regard.similarity, or regard "
+                "show ENCODER 'A<tab>B' --view similarity"
+            )
         if not self.has_heads:
             raise InputError(
                 f"the view {name} draws layers of heads, which the model of this run does "
@@ -225,10 +241,13 @@ class Attribution:
             return title, draw_shaded_text(weights, title=title)
         title = self._make_title(self.detail or self.mean_of_heads)
         if not is_long(weights):
-            targets, sources = weights.weights.shape
-            check_size(sources, targets, PART_REMEDY if self.has_heads else PAGE_REMEDY)
-            end = choose_scale_end(weights.weights)
-            return title, heatmap(weights, title=title, vmax=end, sides=self.sides)
+            return title, heatmap(
+                weights,
+                title=title,
+                vmax=choose_scale_end(weights.weights),
+                sides=self.sides,
+                remedy=PART_REMEDY if self.has_heads else PAGE_REMEDY,
+            )
         strongest = select_strongest(weights)
         title = f"{title}\n{strongest.note}"
         return title, heatmap(

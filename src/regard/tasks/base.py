@@ -44,10 +44,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attribution.aggregation import text_kinds, to_single_map
+from regard.attribution.attention import (
+    attribute_effects,
+    attribute_gradient,
+    attribute_text,
+    text_kinds,
+    to_single_map,
+)
 from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import attribute_gradient, attribute_text
 from regard.data.batches import (
     Batch,
     Lengths,
@@ -64,14 +69,16 @@ from regard.decoding.search import DecodingConstraints
 from regard.errors import InputError, quote
 from regard.maps.alignment import Alignment, Side
 from regard.maps.lookups import Lookups, with_maps
+from regard.metrics import Metrics
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.options import (
     AttributionOptions,
     EvaluationOptions,
+    Json,
+    Prediction,
     PredictOptions,
-    Verb,
+    TextPrediction,
 )
-from regard.tasks.prediction import Prediction, TextPrediction
 from regard.tasks.run import Run, text_warnings
 from regard.tasks.summary import DataSummary
 from regard.text import Tokenizer, TokenizerSettings
@@ -298,7 +305,7 @@ class TokenBatchObjective(ABC, Generic[E, B]):
     ) -> Loss:
         """Return the summed loss of a batch."""
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
+    def validate(self, model: nn.Module) -> Metrics:
         """Return the metrics of the run on the validation examples, decoded greedily."""
         assert self.open_run is not None, "give a run, or implement `validate`"
         run = self.open_run(model)
@@ -310,7 +317,7 @@ class TextsObjective(ABC, Generic[B]):
 
     metric: str
     higher_is_better: bool
-    measure: Callable[[Any, Any, int], dict[str, float]]
+    measure: Callable[[Any, Any, int], Metrics]
     """Returns the metrics of a model on texts, in batches of so many tokens."""
 
     def __init__(self, train: Any, valid: Any, settings: "Training") -> None:
@@ -333,7 +340,7 @@ class TextsObjective(ABC, Generic[B]):
     ) -> Loss:
         """Return the summed loss of a batch."""
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
+    def validate(self, model: nn.Module) -> Metrics:
         """Return the metrics on the validation texts."""
         return self.measure(model, self.valid, self.settings.batch_tokens)
 
@@ -473,10 +480,10 @@ def search_batches(
 class ModelRun(Run[E, P], Generic[E, P]):
     """A run without tokenizers and options. A task implements `build`."""
 
-    supports: Mapping[Verb, frozenset[str]] = {
-        "predict": frozenset(),
-        "evaluate": frozenset(),
-        "attribute": frozenset(),
+    supports = {
+        "predict": (),
+        "evaluate": (),
+        "attribute": (),
     }
 
     def __init__(self, config: Any, model: nn.Module) -> None:
@@ -519,7 +526,7 @@ class LineRun(ModelRun[str, TextPrediction]):
             message = f"{place}: {quote(line)}; expected {data.form}"
             raise InputError(message) from error
 
-    def record(self, example: str) -> dict[str, Any]:
+    def record(self, example: str) -> Json:
         return {self.key: example}
 
     def _predict(
@@ -573,10 +580,10 @@ class ReadingRun(TokenizerRun[E, P], Generic[E, P]):
         higher_is_better: Whether the best weights have the highest value of it.
     """
 
-    supports: Mapping[Verb, frozenset[str]] = {
-        "predict": frozenset(),
-        "evaluate": frozenset({"files", "columns", "skip_bad"}),
-        "attribute": frozenset({"kinds", "maps"}),
+    supports = {
+        "predict": (),
+        "evaluate": ("files", "columns", "skip_bad"),
+        "attribute": ("kinds", "maps", "cut"),
     }
     rows: ClassVar[int] = 64
     metric: str = "f1"
@@ -700,19 +707,25 @@ def attribute_tokens(
     names = model.self_attention
     results = []
     for kind in options.list_kinds():
-        if kind != "gradient":
+        if kind not in ("gradient", "effect"):
             results.append(
                 attribute_text(model, names, side, call, maps, kind=kind, before=before)
             )
             continue
         if not explained.names:
             raise InputError(explained.refusal)
-        gradient = attribute_gradient(
-            model,
-            side.pieces,
-            explained.names,
-            lambda: select_log_probabilities(explained.logits(), explained.choices),
-            maps,
-        )
+
+        def score(copies: int = 1) -> Tensor:
+            logits = explained.logits()
+            return select_log_probabilities(logits, explained.choices)
+
+        if kind == "effect":
+            results.append(
+                attribute_effects(
+                    model, side, explained.names, score, maps, options.cut, before
+                )
+            )
+            continue
+        gradient = attribute_gradient(model, side.pieces, explained.names, score, maps)
         results.append((to_single_map(gradient, kind), gradient))
     return with_maps(*(lookups for lookups, _ in results)), results[0][1]

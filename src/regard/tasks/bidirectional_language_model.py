@@ -15,7 +15,7 @@ from regard.data.batches import (
 )
 from regard.data.texts import RunningText
 from regard.errors import InputError
-from regard.metrics import perplexity
+from regard.metrics import Metrics, perplexity
 from regard.models.elmo import Elmo, ElmoConfig, word_states
 from regard.models.language_model import check_smoothing
 from regard.models.sizes import Size
@@ -30,9 +30,8 @@ from regard.tasks.base import (
     load_or_train,
     setup_task,
 )
-from regard.tasks.options import EvaluationOptions
-from regard.tasks.prediction import Prediction
-from regard.tasks.run import LazyTask, refuse_one, refuse_teacher_forcing
+from regard.tasks.options import EvaluationOptions, Json, Prediction
+from regard.tasks.run import Task, refuse_one, refuse_teacher_forcing
 from regard.tasks.summary import summarize_text
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import IGNORED, WHOLE_WORDS
@@ -40,14 +39,6 @@ from regard.text.words import spell
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
 from regard.work import check_output, checkpoint, compute_batches
-
-TASK = LazyTask(
-    __name__,
-    ":BidirectionalLanguageModelling",
-    ":setup",
-    ":ElmoRun",
-    command="regard embed {} TEXT --words",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +92,7 @@ def count_words(batch: SpelledBatch) -> int:
 
 
 @torch.no_grad()
-def compute_metrics(model: Elmo, texts: SpelledTexts, tokens: int) -> dict[str, float]:
+def compute_metrics(model: Elmo, texts: SpelledTexts, tokens: int) -> Metrics:
     """Return the perplexity of words and ends of texts.
 
     Returns:
@@ -190,7 +181,7 @@ class Words:
         """Return a vector for each word: the mean of its layers."""
         return self.states.mean(0)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[Json]:
         """Return each word with its vector, for JSON."""
         pairs = zip(self.words, self.vectors().tolist(), strict=True)
         return [{"word": word, "vector": vector} for word, vector in pairs]
@@ -204,7 +195,7 @@ class ElmoRun(TextRun[Prediction]):
 
     config: BidirectionalLanguageModelling
     model: Elmo
-    supports = {"evaluate": frozenset({"files", "columns"})}
+    supports = {"evaluate": ("files", "columns")}
     data_hint = "give a file of text"
 
     @staticmethod
@@ -217,7 +208,7 @@ class ElmoRun(TextRun[Prediction]):
 
     def compute_metrics(
         self, examples: Sequence[str], options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return the perplexity of texts in both directions.
 
         Raises:
@@ -290,3 +281,11 @@ class ElmoRun(TextRun[Prediction]):
             total = words.vectors().sum(0, keepdim=True)
             vectors.append(total / max(1, len(words.words)))
         return torch.cat(vectors)
+
+
+TASK = Task(
+    BidirectionalLanguageModelling,
+    setup,
+    ElmoRun,
+    command="regard embed {} TEXT --words",
+)

@@ -13,9 +13,10 @@ from torch.nn.functional import one_hot
 
 from regard.data.cache import cache_value
 from regard.errors import InputError, quote, shorten
+from regard.metrics import Metrics
 from regard.shapes import Bool, Float
 from regard.storage.run_folder import LABELS, RunDirectory
-from regard.tasks.prediction import ShortRepr, flat
+from regard.tasks.options import ShortRepr, flat
 
 LISTED = 10
 """Largest number of classes that a message lists."""
@@ -149,7 +150,7 @@ def compute_class_weights(
 
 def compute_class_metrics(
     probabilities: Float[Tensor, "example class"], classes: Sequence[int]
-) -> dict[str, float]:
+) -> Metrics:
     """Return accuracy and the mean of the F1 of each class, in percent."""
     sides = probabilities.argmax(-1), torch.tensor(classes)
     labels = [one_hot(side, probabilities.shape[-1]) > 0 for side in sides]
@@ -159,7 +160,7 @@ def compute_class_metrics(
 
 def label_metrics(
     predicted: Bool[Tensor, "text label"], expected: Bool[Tensor, "text label"]
-) -> dict[str, float]:
+) -> Metrics:
     """Return metrics of label sets, in percent.
 
     Returns:

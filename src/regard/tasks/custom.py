@@ -7,15 +7,15 @@ from typing import Any, Literal, TypeVar
 from torch import Tensor, nn
 
 from regard.errors import InputError
+from regard.metrics import Metrics
 from regard.storage.run_folder import RunDirectory
 from regard.storage.verified_files import load_into
 from regard.tasks.base import Setup
 from regard.tasks.options import EvaluationOptions
-from regard.tasks.run import LazyTask, Run
+from regard.tasks.run import Run, Task
 from regard.training.objectives import Objective
 from regard.training.settings import Training
 
-TASK = LazyTask(__name__, ":Custom", ":setup", ":CustomRun")
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -47,7 +47,7 @@ class Custom:
 class CustomRun(Run[Any, Any]):
     """The weights and settings of a model whose class the run folder does not know."""
 
-    supports = {"evaluate": frozenset()}
+    supports = {"evaluate": ()}
 
     def __init__(
         self,
@@ -87,11 +87,7 @@ class CustomRun(Run[Any, Any]):
         self.objective = objective
         return model
 
-    def parse(self, line: str, place: str = "text 1") -> str:
-        """Return the line itself."""
-        return line
-
-    def _evaluate(self, examples: Any, options: EvaluationOptions) -> dict[str, float]:
+    def _evaluate(self, examples: Any, options: EvaluationOptions) -> Metrics:
         if self.objective is None:
             raise InputError(
                 f"{self.folder.path}: holds the weights of a {self.config.model.name}, "
@@ -110,3 +106,6 @@ def setup(config: Custom, folder: RunDirectory, processes: int) -> Setup:
         "a run of the task custom has its model and data in Python; train it with "
         "regard.fit"
     )
+
+
+TASK = Task(Custom, setup, CustomRun)

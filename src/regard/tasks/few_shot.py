@@ -32,6 +32,7 @@ from regard.data.splits import Share, Splits, choose_groups
 from regard.errors import InputError, quote
 from regard.images import Augmentation, Image, Pixels, Preparation
 from regard.maps.lookups import Lookups
+from regard.metrics import Metrics
 from regard.models.sizes import Size
 from regard.models.snail import FewShotSnail, SnailConfig, prototype_logits
 from regard.pictures.panels import episode as plot_episode
@@ -48,8 +49,13 @@ from regard.tasks.base import (
 )
 from regard.tasks.class_prediction import ClassPrediction
 from regard.tasks.image_inputs import ImageSettings
-from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import LazyTask, refuse_smoothing
+from regard.tasks.options import (
+    AttributionOptions,
+    EvaluationOptions,
+    Json,
+    PredictOptions,
+)
+from regard.tasks.run import Task, refuse_smoothing
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
@@ -62,13 +68,6 @@ from regard.work import compute_batches
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TASK = LazyTask(
-    __name__,
-    ":FewShot",
-    ":setup",
-    ":FewShotRun",
-    command="""regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
-)
 Classes = Sequence[Sequence[LabelledImage]]
 """The images of each class."""
 Pool = Sequence[UInt8[np.ndarray, "_image height width channel"]]
@@ -413,7 +412,7 @@ class FewShotObjective(TokenBatchObjective[int, EpisodeBatch]):
         episodes, images = batch.images.shape[:2]
         return Loss(total, batch.classes.numel(), read=episodes * images)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
+    def validate(self, model: nn.Module) -> Metrics:
         count = self.config.data.valid_episodes
         return measure_episodes(model, self.valid, self.config, count)
 
@@ -441,7 +440,7 @@ def cross_entropy(
 @torch.no_grad()
 def measure_episodes(
     model: nn.Module, pool: Pool, config: FewShot, count: int
-) -> dict[str, float]:
+) -> Metrics:
     """Return the accuracy in `count` episodes and its standard error, in per cent."""
     device = next(model.parameters()).device
 
@@ -551,7 +550,7 @@ class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
     model: FewShotSnail
     supports = {
         **ModelRun.supports,
-        "evaluate": frozenset({"files", "skip_bad"}),
+        "evaluate": ("files", "skip_bad"),
     }
     inputs = {"examples": dict[str, list[bytes]], "image": bytes}
     unit = "classes"
@@ -568,10 +567,10 @@ class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
             raise InputError(f"{place}: {quote(line)}; expected {FORM}") from None
         return FewShotExample(values.examples, values.image)
 
-    def example(self, values: Mapping[str, Any]) -> FewShotExample:
+    def example(self, values: Json) -> FewShotExample:
         return FewShotExample(values["examples"], values["image"])
 
-    def record(self, example: FewShotExample) -> dict[str, Any]:
+    def record(self, example: FewShotExample) -> Json:
         return {"image": str(example.query)}
 
     def read(
@@ -587,9 +586,7 @@ class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
         data = self.config.data
         return f"accuracy is over {data.test_episodes:,} {data.form}"
 
-    def compute_metrics(
-        self, examples: Classes, options: EvaluationOptions
-    ) -> dict[str, float]:
+    def compute_metrics(self, examples: Classes, options: EvaluationOptions) -> Metrics:
         """Return the accuracy in `test_episodes` of the classes.
 
         Raises:
@@ -647,3 +644,11 @@ class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
         prediction = ClassPrediction.of(names, logits[0, 0].softmax(-1).tolist())
         classes = tuple(names[label] for label in labels)
         return prediction, EpisodeWeights(pixels, classes, weights)
+
+
+TASK = Task(
+    FewShot,
+    setup,
+    FewShotRun,
+    command="""regard predict {} '{"examples": {"a": ["a1.png"], ...}, "image": "x.png"}'""",
+)

@@ -1,8 +1,8 @@
-"""Runs whose model writes a text for an image or a sound, and their training."""
+"""Runs whose model writes a text for an image or a sound, their run files and training."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -12,13 +12,13 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.attribution.aggregation import check_kinds
+from regard.attribution.attention import check_kinds
 from regard.attribution.kinds import Kind
 from regard.data.batches import Batch, Lengths, collate
 from regard.data.records import Records
 from regard.data.rows import convert_files
 from regard.data.tokens import label_ids
-from regard.decoding.search import DecodingConstraints, writable
+from regard.decoding.search import DecodingConstraints, Search, writable
 from regard.decoding.streaming import (
     StepOptions,
     StreamEvent,
@@ -41,11 +41,46 @@ from regard.tasks.options import (
     SEARCHING,
     AttributionOptions,
     EvaluationOptions,
+    GeneratedText,
+    Json,
     PredictOptions,
     StreamOptions,
+    TextPrediction,
+    rank_distinct,
 )
-from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
-from regard.training.objectives import AttentionLoss
+from regard.text import TokenizerSettings
+from regard.training.objectives import AttentionLoss, AttentionLosses
+from regard.training.settings import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratingSettings:
+    """Tokenizer, metrics, training and search of such a model."""
+
+    task: str
+    data: Any
+    tokenizer: TokenizerSettings
+    metrics: Any
+    """Metrics of validation and test; the first chooses the best weights."""
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
+    lower: bool = True
+    """Lowercase the texts."""
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if self.tokenizer.dropout:
+            raise ValueError(
+                "tokenizer.dropout is for seq2seq; these texts are cut in one way"
+            )
+        if self.attention_losses.guided:
+            raise ValueError(
+                "attention_losses.guided needs word links, and images and sounds have "
+                "none; remove it"
+            )
+
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,12 +108,10 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
     """
 
     supports = {
-        "predict": frozenset({"beam", "n_best", *SEARCHING}),
-        "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
-        "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
-        "attribute": frozenset(
-            {"beam", "kinds", "target", "finished", "target_tokens"}
-        ),
+        "predict": ("beam", "n_best", *SEARCHING),
+        "stream": (*SEARCHING, "prefix", "prefix_tokens", "candidates"),
+        "evaluate": ("files", "beam", "columns", "skip_bad"),
+        "attribute": ("beam", "kinds", "target", "finished", "target_tokens"),
     }
     rows: ClassVar[int] = 64
     source_name: ClassVar[str]
@@ -149,7 +182,7 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
     def kinds(self) -> tuple[Kind, ...]:
         return () if self.model.decoder.source_attention is None else ("weights",)
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> Json:
         model = self.config.model.name
         end = self.tokenizer.special.end
         form = {"kind": self.source_name, "model": model, "end": end}
@@ -163,7 +196,7 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
         table = table.with_columns(options.columns, skip_bad=options.skip_bad)
         return convert_files(files, table.read, self.check, skip_bad=table.skip_bad)
 
-    def record(self, example: E) -> dict[str, Any]:
+    def record(self, example: E) -> Json:
         is_file = isinstance(example, str | Path)
         return {self.source_name: str(example)} if is_file else {}
 

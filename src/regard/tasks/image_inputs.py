@@ -1,6 +1,6 @@
 """What tasks of images share: how run files prepare them, and how runs parse them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.data.inputs import image_at
 from regard.images import Augmentation, Image, Pixels, Preparation, read_image
 from regard.tasks.base import input_columns
+from regard.tasks.options import Json
 from regard.tasks.run import Run
 from regard.tasks.summary import SeenImages, describe_images, sample_evenly
 
@@ -83,6 +84,6 @@ class ImageRun(Run[Image, Any]):
         column = input_columns(self)["image"]
         return image_at(line, column, files, place)
 
-    def example(self, values: Mapping[str, Any]) -> Image:
+    def example(self, values: Json) -> Image:
         read_image(values["image"])
         return values["image"]

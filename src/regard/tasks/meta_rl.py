@@ -18,12 +18,13 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from regard.attention.record import record
-from regard.attribution.aggregation import to_single_map
+from regard.attribution.attention import to_single_map
 from regard.data.batches import Batch
 from regard.data.generated.pairs import IndependentSets, Synthetic
 from regard.data.splits import Splits
 from regard.maps.alignment import Alignment
-from regard.models.sizes import Size
+from regard.metrics import Metrics
+from regard.models.sizes import Probability, Size
 from regard.models.snail import ActingSnailConfig, Actor
 from regard.shapes import Float, Int
 from regard.storage.run_folder import RunDirectory
@@ -35,18 +36,15 @@ from regard.tasks.base import (
     digest_bytes,
     setup_task,
 )
-from regard.tasks.options import AttributionOptions, EvaluationOptions
-from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import LazyTask, refuse_smoothing
+from regard.tasks.options import AttributionOptions, EvaluationOptions, TextPrediction
+from regard.tasks.run import Task, refuse_smoothing
 from regard.tasks.summary import DataSummary, Lengths, describe_rows
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Amount, Training
 
-TASK = LazyTask(__name__, ":MetaRL", ":setup", ":MetaRLRun")
 BATCH_ROWS = 200
 """Bandits in one batch of evaluation."""
 AXES = "down: each action; across: the actions before it, each with its reward"
-Share = Annotated[float, Field(ge=0, le=1)]
 Actions = Int[Tensor, "batch step"]
 PerStep = Float[Tensor, "batch step"]
 PerAction = Float[Tensor, "batch step action"]
@@ -163,9 +161,9 @@ class ActorCritic:
     linearly to `entropy_end`.
     """
 
-    discount: Share = 0.95
+    discount: Probability = 0.95
     """Decay rate gamma of the advantages."""
-    trace: Share = 0.3
+    trace: Probability = 0.3
     """Decay rate lambda of the advantages."""
     entropy: Amount = 0.05
     """Weight of the entropy bonus at the first update."""
@@ -311,14 +309,14 @@ def setup(config: MetaRL, folder: RunDirectory, processes: int) -> Setup:
 @torch.no_grad()
 def compute_metrics(
     agent: Any, batches: Sequence[Environments], device: torch.device
-) -> dict[str, float]:
+) -> Metrics:
     """Return the metrics of an agent against the optimum, which knows the environment.
 
     Returns:
         regret: Expected loss of all rewards, the mean over environments.
         standard-error: Of that mean.
         reward: Sum of rewards.
-        share: Share of the optimum's expected reward, in percent.
+        share: Probability of the optimum's expected reward, in percent.
         late-share: The same in the last tenth of the steps.
     """
     random = torch.Generator(device).manual_seed(1)
@@ -364,7 +362,7 @@ class MetaRLRun(LineRun):
 
     def compute_metrics(
         self, examples: Sequence[Environments], options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         return compute_metrics(self.model, examples, self.device)
 
     def predict_examples(
@@ -401,3 +399,6 @@ class MetaRLRun(LineRun):
         return Attribution(
             prediction, example, lookups, attention, options, detail=AXES
         )
+
+
+TASK = Task(MetaRL, setup, MetaRLRun)

@@ -1,7 +1,8 @@
 """Any number of labels for each text or pair of texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -18,8 +19,10 @@ from regard.data.generated.pairs import (
 )
 from regard.data.generated.sentences import CLAUSES, make_message
 from regard.data.records import ITEM
+from regard.data.rows import Row
 from regard.data.splits import Splits
 from regard.errors import InputError
+from regard.models.sizes import Fraction
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import Setup
@@ -29,25 +32,20 @@ from regard.tasks.class_prediction import (
     order_like_start,
     rank_labels,
 )
-from regard.tasks.classification.config import TextConfig
 from regard.tasks.classification.data import Column, Labelled, LabelledTables
+from regard.tasks.classification.inputs import TextConfig
 from regard.tasks.classification.run import (
     ClassificationRun,
     Logits,
     Outputs,
     text_setup,
 )
-from regard.tasks.prediction import ShortRepr, flat
-from regard.tasks.run import LazyTask
+from regard.tasks.options import Json, ShortRepr, flat
+from regard.tasks.run import Task
 from regard.tasks.summary import count_classes
 
-TASK = LazyTask(
-    __name__,
-    ":MultiLabel",
-    ":setup",
-    ":MultiLabelRun",
-    command="",
-)
+SWITCHES = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
+"""What a column of one label may hold."""
 NONE = "(none)"
 """What stands for no label."""
 Labels = tuple[str, ...]
@@ -57,8 +55,11 @@ Labels = tuple[str, ...]
 class LabelSetTables(LabelledTables):
     """Tables as those of classification, with any number of labels in a row.
 
-    In JSON `label` may be a list. A text without labels has an empty list or field.
+    In JSON `label` may be a list. A text without labels has an empty list or field. Or
+    `label` names a column of 0 and 1 for each label.
     """
+
+    label: Column | tuple[Column, ...] = "label"  # pyright: ignore[reportIncompatibleVariableOverride]
 
     separator: Annotated[str, Field(min_length=1)] = "|"
     """The text between the labels of a row, where they are not a list."""
@@ -68,7 +69,40 @@ class LabelSetTables(LabelledTables):
     @property
     def list_columns(self) -> tuple[Column, ...]:
         """The column of the labels, which may be empty or a list."""
-        return (self.label,)
+        return () if isinstance(self.label, tuple) else (self.label,)
+
+    @property
+    def number_columns(self) -> tuple[Column, ...]:
+        """The columns that may hold numbers in JSON."""
+        return self.label if isinstance(self.label, tuple) else (self.label,)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The columns that are read, by their keys."""
+        columns: dict[str, Any] = super().columns
+        if isinstance(self.label, tuple):
+            names = columns.pop("label")
+            columns |= {f"label[{n}]": name for n, name in enumerate(names)}
+        return columns
+
+    def parse(self, row: Row) -> Labelled[Labels] | None:
+        """Return the example of a row.
+
+        Raises:
+            InputError: A column of a label has no 0 or 1.
+        """
+        if isinstance(self.label, tuple):
+            *cells, text = row.fields
+            first = len(cells) - len(self.label)
+            flags = [SWITCHES.get(field.strip().lower()) for field in cells[first:]]
+            if None in flags:
+                raise InputError(
+                    f"the columns of labels have {', '.join(cells[first:])}; expected 0 "
+                    "or 1 in each"
+                )
+            names = [f"{name}{ITEM}" for name in compress(self.label, flags)]
+            row = replace(row, fields=(*cells[:first], "".join(names), text))
+        return super().parse(row)
 
     def parse_label(self, field: str, place: str) -> Labels:
         """Return the labels, each once, in alphabetical order."""
@@ -139,7 +173,7 @@ class LabelsPrediction(ShortRepr):
     def __str__(self) -> str:
         return self.lines()[0].replace("\t", " ")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return plain values for JSON."""
         return {"labels": list(self.labels), "probabilities": self.probabilities}
 
@@ -175,7 +209,7 @@ class LabelOutputs(Outputs):
             for example in examples
         ]
 
-    def describe(self, examples: Sequence[Labelled]) -> dict[str, Any]:
+    def describe(self, examples: Sequence[Labelled]) -> Json:
         """Return the labels with their counts, and one that looks like several."""
         counts = count_classes(label for item in examples for label in item.label)
         warnings = [
@@ -185,6 +219,11 @@ class LabelOutputs(Outputs):
             for label in self.labels
             if mark in label and len(counts) > 1
         ]
+        if {*self.labels} <= {"0", "1"}:
+            warnings.append(
+                "the labels are named 0 and 1; if each label has a column of its own, "
+                "name them with --set 'data.label=[A, B]'"
+            )
         return {"classes": counts, "warnings": warnings[:1]}
 
     def loss(
@@ -223,7 +262,7 @@ class MultiLabel(TextConfig):
 
     task: Literal["multi-label"] = "multi-label"
     data: LabelSetTables | Topics
-    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    threshold: Fraction = 0.5
     """The least probability of a label that a text is predicted to have."""
 
 
@@ -262,3 +301,6 @@ def setup(config: MultiLabel, folder: RunDirectory, processes: int) -> Setup:
     labels = order_like_start(config.training.start, labels)
     outputs = LabelOutputs(tuple(labels), config.threshold)
     return text_setup(config, folder, splits, outputs)
+
+
+TASK = Task(MultiLabel, setup, MultiLabelRun, command="")

@@ -16,7 +16,8 @@ from regard.decoding.search import Search
 from regard.decoding.texts import search_ids
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
-from regard.models.catalog import ModelConfig, build
+from regard.metrics import Metrics
+from regard.models.catalog import ModelConfig
 from regard.models.one_to_many import OneToMany
 from regard.nn.decoders import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
@@ -26,12 +27,19 @@ from regard.tasks.options import (
     SEARCHING,
     AttributionOptions,
     EvaluationOptions,
+    GeneratedText,
+    Json,
     PredictOptions,
+    ShortRepr,
 )
-from regard.tasks.prediction import GeneratedText, ShortRepr
-from regard.tasks.run import LazyTask, Run
-from regard.tasks.seq2seq.config import MetricName, Seq2Seq, TokenizerPair
-from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.tasks.run import Run, Task
+from regard.tasks.seq2seq.run import (
+    MetricName,
+    Seq2Seq,
+    Seq2SeqRun,
+    TokenizerPair,
+    build_model,
+)
 from regard.tasks.seq2seq.training import (
     Seq2SeqObjective,
     setup_pairs,
@@ -42,13 +50,6 @@ from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
 
-TASK = LazyTask(
-    __name__,
-    ":MultiTarget",
-    ":setup",
-    ":MultiTargetRun",
-    command="regard predict {} TEXT",
-)
 TARGET = "target.{}.tokenizer.json"
 """The name of the file with a language's tokenizer."""
 ByLanguage = Mapping[str, Tokenizers]
@@ -98,7 +99,7 @@ def load_tokenizers(folder: RunDirectory, config: MultiTarget) -> ByLanguage:
     }
 
 
-def average_languages(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def average_languages(scores: Mapping[str, Mapping[str, float]]) -> Metrics:
     """Return the mean of each metric, and each language's as `metric/language`."""
     metrics = next(iter(scores.values()))
     means = {name: fmean(s[name] for s in scores.values()) for name in metrics}
@@ -121,7 +122,7 @@ class MultiTargetPrediction(ShortRepr):
         outputs = self.predictions.items()
         return [f"{name}\t{' '.join(output.text.split())}" for name, output in outputs]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return plain values for JSON."""
         outputs = self.predictions.items()
         return {"languages": {name: output.to_json() for name, output in outputs}}
@@ -133,9 +134,9 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     config: MultiTarget
     model: OneToMany
     supports = {
-        "predict": SEARCHING | {"beam", "attention"},
-        "evaluate": frozenset({"files", "beam"}),
-        "attribute": frozenset({"beam", "maps", "kinds"}),
+        "predict": (*SEARCHING, "beam", "attention"),
+        "evaluate": ("files", "beam"),
+        "attribute": ("beam", "maps", "kinds"),
     }
 
     def __init__(self, config: MultiTarget, model: OneToMany, tokenizers: ByLanguage):
@@ -152,8 +153,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
         """Open the run in a folder, its model with initial weights."""
         tokenizers = load_tokenizers(folder, config)
         models = {
-            name: build(config.model, *sides.sizes, sides.special)
-            for name, sides in tokenizers.items()
+            name: build_model(config.model, sides) for name, sides in tokenizers.items()
         }
         return cls(config, OneToMany(models), tokenizers)
 
@@ -167,7 +167,7 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
     def cut(self, text: str) -> str:
         return self.first.cut(text)
 
-    def record(self, example: str) -> dict[str, Any]:
+    def record(self, example: str) -> Json:
         return self.first.record(example)
 
     def read(self, files: Sequence[Any], options: EvaluationOptions) -> PairsByLanguage:
@@ -217,13 +217,13 @@ class MultiTargetRun(Run[str, MultiTargetPrediction]):
 
     def compute_metrics(
         self, examples: PairsByLanguage, options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return the metrics of pairs by language.
 
         Raises:
             InputError: There are no pairs for one of the languages.
         """
-        scores: dict[str, dict[str, float]] = {}
+        scores: dict[str, Metrics] = {}
         for name, run in self.runs.items():
             if not examples.get(name):
                 raise InputError(
@@ -271,7 +271,7 @@ class MultiTargetObjective(TokenBatchObjective[Pair, ManyBatch]):
         tokens = sum(part.target_tokens for part in batch.parts.values())
         return Loss(torch.stack(totals).sum(), tokens)
 
-    def validate(self, model: Any) -> dict[str, float]:
+    def validate(self, model: Any) -> Metrics:
         parts = self.parts.items()
         scores = {name: part.validate(model.of(name)) for name, part in parts}
         return average_languages(scores)
@@ -292,7 +292,7 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
             name: train_tokenizers(config.alone(name), sets.train)
             for name, sets in splits.items()
         }
-    parts: dict[str, Any] = {
+    parts: Json = {
         name: setup_pairs(config.alone(name), config.data, sets, tokenizers[name], name)
         for name, sets in splits.items()
     }
@@ -308,3 +308,6 @@ def setup(config: MultiTarget, folder: RunDirectory, processes: int) -> Setup:
         tokenizers={SOURCE: tokenizers[first].source, **targets},
         tests={name: sets.test for name, sets in splits.items() if sets.test},
     )
+
+
+TASK = Task(MultiTarget, setup, MultiTargetRun, command="regard predict {} TEXT")

@@ -1,7 +1,8 @@
-"""Options of a run's verbs, declared once for Python, the command line and the server.
+"""The options of a run's verbs, and the predictions that the verbs return.
 
-A field's `Option` has its help and its bounds; `list_options` returns those of a verb. This
-module imports nothing heavy, because the command line reads it at every start.
+Options are declared once for Python, the command line and the server: a field's `Option`
+has its help and its bounds; `list_options` returns those of a verb. This module imports
+nothing heavy, because the command line reads it at every start.
 """
 
 import math
@@ -9,7 +10,15 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    TypeVar,
+    get_args,
+    runtime_checkable,
+)
 
 from regard.attribution.kinds import Kind, Role
 from regard.errors import InputError
@@ -17,6 +26,8 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from regard.decoding.search import Search
 
+Json = dict[str, Any]
+"""Plain values by name."""
 Verb = Literal["predict", "stream", "evaluate", "attribute"]
 """The verbs of a run."""
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
@@ -31,7 +42,9 @@ SHAPING = (
 """Options that replace settings of the run's own search, sampled or not."""
 SEARCHING = frozenset({*SAMPLING, *SHAPING})
 """Options of every search whose texts are of one vocabulary."""
-ViewName = Literal["matrix", "lines", "heads", "reading", "rollout", "entropy"]
+ViewName = Literal[
+    "matrix", "lines", "heads", "reading", "rollout", "entropy", "similarity"
+]
 """Views of attention heads."""
 
 
@@ -81,7 +94,7 @@ BEAM = "Width of the search; 1 is greedy. Default: the run's own."
 class Options:
     """The options of a verb. A default leaves the choice to the run."""
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> Json:
         """Return the options that differ from their defaults.
 
         False counts as unset where the default is None.
@@ -200,7 +213,7 @@ class PredictOptions(Options):
             )
 
     @property
-    def sampling(self) -> dict[str, Any]:
+    def sampling(self) -> Json:
         """The chosen options of sampling."""
         return {name: v for name, v in self.chosen().items() if name in SAMPLING}
 
@@ -275,9 +288,9 @@ class AttributionOptions(Options):
 
     kinds: Sequence[Kind] = option(
         (),
-        "The weights; gradient x input; the norms of what is read; or rollout over "
-        "all layers. Repeatable. Default: the run's own.",
-        served=4,
+        "The weights; gradient x input; the norms of what is read; rollout over all "
+        "layers; or the effect of cutting attention. Repeatable. Default: the run's own.",
+        served=5,
         flag="kind",
     )
     maps: Sequence[int] | None = option(
@@ -285,6 +298,11 @@ class AttributionOptions(Options):
         "Only these maps, layer x heads + head, from 0. Default: all.",
         served=1024,
         flag="map",
+    )
+    cut: str = option(
+        "position",
+        "What an effect cuts: a position from all queries; word, with all its pieces; "
+        "edge, of a single query; or words of the text, together.",
     )
     role: Role | None = option(
         None,
@@ -329,6 +347,7 @@ VIEW_OPTIONS: dict[ViewName, frozenset[str]] = {
     "reading": RANGES | {"scale"},
     "rollout": RANGES | {"scale"},
     "entropy": frozenset({"width"}),
+    "similarity": frozenset({"width"}),
 }
 """The options that each view of attention heads supports."""
 PAGE_OPTIONS = frozenset({"largest", "breakdown_limit"})
@@ -343,7 +362,8 @@ class FigureOptions(Options):
         None,
         "matrix; lines between two copies of the text, a color for each head; heads, "
         "all of all layers side by side; reading, the text shaded by what each token "
-        "reads; rollout, all layers together beside the last; entropy of every head. "
+        "reads; rollout, all layers together beside the last; entropy of every head; "
+        "similarity, of two texts for an encoder. "
         "Default: matrix; of classes of texts the shaded text, of images a heat map.",
     )
     words: bool = option(False, "Between words separated by spaces instead of tokens.")
@@ -411,3 +431,132 @@ class FigureOptions(Options):
                 "them"
             )
         return slice(positions.start, positions.stop)
+
+
+if TYPE_CHECKING:
+    from regard.maps.alignment import Alignment
+
+LONGEST = 100
+"""Largest number of characters of a prediction in its `repr`."""
+
+
+@runtime_checkable
+class Prediction(Protocol):
+    """A prediction for one example."""
+
+    @property
+    def text(self) -> str:
+        """The prediction as text."""
+        ...
+
+    def lines(self) -> list[str]:
+        """Return the lines that the command line prints, without line ends."""
+        ...
+
+    def to_json(self) -> Json:
+        """Return plain values for JSON."""
+        ...
+
+
+class ShortRepr:
+    """A prediction with a `repr` of its lines, cut to a line of a notebook."""
+
+    def lines(self: Prediction) -> list[str]:
+        """Return the text on one line."""
+        return [flat(self.text)]
+
+    def to_json(self: Prediction) -> Json:
+        """Return the fields."""
+        return dict(vars(self))
+
+    def __repr__(self: Prediction) -> str:
+        text = " | ".join(self.lines()).replace("\t", " ")
+        if len(text) > LONGEST:
+            text = f"{text[:LONGEST]}..."
+        return f"<{type(self).__name__} {text}>"
+
+
+@dataclass(frozen=True, repr=False)
+class TextPrediction(ShortRepr):
+    """A prediction of a text with some values."""
+
+    text: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> Json:
+        """Return the text and the values."""
+        return {"prediction": self.text, **self.values}
+
+
+@dataclass(frozen=True, repr=False)
+class GeneratedText(ShortRepr):
+    """A text that a model wrote: a translation, a continuation, a caption, a transcript."""
+
+    text: str
+    score: float
+    """Log-probability, divided by the length penalty if the run has one."""
+    finished: bool
+    """Whether the model ended the text before the limit."""
+    tokens: tuple[str, ...]
+    """Readable pieces. The end is among them where `attention` has a row for it."""
+    attention: "Alignment | None" = None
+    """A row for each token, a column for each piece of the source: the mean of all heads."""
+    alternatives: "tuple[GeneratedText, ...]" = ()
+    """The next best texts."""
+    prompt: str | None = None
+    """The text that is continued."""
+    ids: tuple[int, ...] = ()
+    """The ids of the tokens."""
+
+    def lines(self) -> list[str]:
+        """Return the text on one line, a continuation with its prompt as it is."""
+        if self.prompt is None:
+            return [flat(self.text)]
+        return f"{self.prompt}{self.text}".split("\n")
+
+    def to_json(self) -> Json:
+        """Return plain values for JSON."""
+        values: Json = {} if self.prompt is None else {"prompt": self.prompt}
+        values |= {name: getattr(self, name) for name in ("text", "score", "finished")}
+        values["tokens"] = list(self.tokens)
+        values["attention"] = self.attention and {
+            "source": list(self.attention.source),
+            "target": list(self.attention.target),
+            "weights": self.attention.weights.astype(float).round(6).tolist(),
+        }
+        values["alternatives"] = [text.to_json() for text in self.alternatives]
+        return values
+
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None
+    ) -> dict[str, str]:
+        """Return a notebook's display: the text, and its attention in a frame."""
+        bundle = {"text/plain": self.text}
+        if self.attention is None:
+            return bundle
+        from regard.maps.lookups import lookups_from_alignment
+        from regard.pictures.page import View
+
+        view = View(lookups_from_alignment(self.attention), title=self.text)
+        return view._repr_mimebundle_() | bundle
+
+
+def rank_distinct(texts: Sequence[Any], count: int) -> Any:
+    """Return the best of some texts with the next best as its alternatives.
+
+    A text may have several segmentations, and a sample may come twice.
+
+    Args:
+        texts: At least one `GeneratedText`, best first.
+        count: Largest number of different texts.
+    """
+    first: dict[str, Any] = {}
+    for text in texts:
+        first.setdefault(text.text, text)
+    best, *alternatives = list(first.values())[:count]
+    return replace(best, alternatives=tuple(alternatives))
+
+
+def flat(text: str) -> str:
+    """Return a text on one line."""
+    return text.replace("\r", " ").replace("\n", " ")

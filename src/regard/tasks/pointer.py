@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.record import record
-from regard.attribution.aggregation import to_single_map
+from regard.attribution.attention import to_single_map
 from regard.data.batches import Batch, pad_rows
 from regard.data.generated.pairs import IndependentSets, SyntheticOfLengths
 from regard.decoding.search import Search
@@ -32,21 +32,13 @@ from regard.tasks.base import (
     search_batches,
     setup_task,
 )
-from regard.tasks.options import AttributionOptions, EvaluationOptions
-from regard.tasks.prediction import TextPrediction
-from regard.tasks.run import LazyTask, refuse_smoothing
+from regard.tasks.options import AttributionOptions, EvaluationOptions, TextPrediction
+from regard.tasks.run import Task, refuse_smoothing
 from regard.tasks.summary import DataSummary, Lengths, describe_rows
 from regard.text.kinds import IGNORED, SPECIAL
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training, forcing
 
-TASK = LazyTask(
-    __name__,
-    ":Pointer",
-    ":setup",
-    ":PointerRun",
-    command="regard predict {} 'NUMBER NUMBER ...'",
-)
 BATCH_ROWS = 256
 """Sets in one batch of decoding."""
 Elements = Sequence[tuple[float, ...]]
@@ -339,3 +331,6 @@ class PointerRun(LineRun):
             values = {"places": positions, "score": best.score}
             predictions.append(TextPrediction(" ".join(map(str, positions)), values))
         return predictions
+
+
+TASK = Task(Pointer, setup, PointerRun, command="regard predict {} 'NUMBER NUMBER ...'")

@@ -1,7 +1,7 @@
 """A number for each text or pair of texts."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -12,29 +12,21 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.metrics import number_metrics
+from regard.metrics import Metrics, number_metrics
 from regard.shapes import Float
 from regard.storage.run_folder import SCALE, RunDirectory
 from regard.storage.verified_files import CHANGED
 from regard.tasks.base import Setup
-from regard.tasks.classification.config import TextConfig
 from regard.tasks.classification.data import Labelled, LabelledTables
+from regard.tasks.classification.inputs import TextConfig
 from regard.tasks.classification.run import (
     ClassificationRun,
     Logits,
     Outputs,
     text_setup,
 )
-from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import LazyTask
-
-TASK = LazyTask(
-    __name__,
-    ":Regression",
-    ":setup",
-    ":RegressionRun",
-    command="",
-)
+from regard.tasks.options import Json, ShortRepr
+from regard.tasks.run import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +74,7 @@ class NumberPrediction(ShortRepr):
     def __str__(self) -> str:
         return f"predicted number: {self.text}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return six digits of the number."""
         return {"prediction": float(self.text)}
 
@@ -114,7 +106,7 @@ class NumberOutput(Outputs):
             raise InputError(message) from None
 
     @property
-    def files(self) -> Mapping[str, Any]:
+    def files(self) -> Json:
         return {SCALE: {"mean": self.mean, "deviation": self.deviation}}
 
     @property
@@ -125,7 +117,7 @@ class NumberOutput(Outputs):
     def targets(self, examples: Sequence[Labelled]) -> list[float]:
         return [example.label for example in examples]
 
-    def describe(self, examples: Sequence[Labelled]) -> dict[str, Any]:
+    def describe(self, examples: Sequence[Labelled]) -> Json:
         numbers = self.targets(examples)
         mean = fmean(numbers)
         return {"labels": f"{min(numbers):.4g} to {max(numbers):.4g}, mean {mean:.4g}"}
@@ -139,7 +131,7 @@ class NumberOutput(Outputs):
     def predictions(self, logits: Logits) -> list[NumberPrediction]:
         return [NumberPrediction(number) for number in self._numbers(logits).tolist()]
 
-    def metrics(self, logits: Logits, targets: Sequence[float]) -> dict[str, float]:
+    def metrics(self, logits: Logits, targets: Sequence[float]) -> Metrics:
         """Return correlations and errors, as `number_metrics`."""
         expected = torch.tensor(targets, dtype=torch.float64)
         return number_metrics(self._numbers(logits), expected)
@@ -182,3 +174,6 @@ def setup(config: Regression, folder: RunDirectory, processes: int) -> Setup:
     if start is not None and (run := RunDirectory.open(Path(start))).has(SCALE):
         output = NumberOutput.read(run)
     return text_setup(config, folder, splits, output)
+
+
+TASK = Task(Regression, setup, RegressionRun, command="")

@@ -2,12 +2,11 @@
 
 import logging
 from abc import ABC
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -25,25 +24,28 @@ from torch import Tensor, nn
 from regard.data.records import Records, records_of
 from regard.errors import InputError, RunError
 from regard.extras import how_to_install
+from regard.metrics import Metrics
 from regard.storage.run_folder import RunDirectory
 from regard.storage.verified_files import load_into
 from regard.tasks.options import (
     AttributionOptions,
     EvaluationOptions,
+    Json,
     Options,
+    Prediction,
     PredictOptions,
     StreamOptions,
     Verb,
     list_options,
     options_of,
 )
-from regard.tasks.prediction import Prediction
 from regard.tasks.summary import origin_of
 from regard.text.kinds import REPLACEMENT
 from regard.training.settings import Training, count_parameters
 from regard.work import check_output
 
 if TYPE_CHECKING:
+    from regard.attribution.effects import MapCut
     from regard.attribution.kinds import Kind
     from regard.decoding.streaming import StreamEvent
     from regard.tasks.attribution import Attribution
@@ -71,6 +73,7 @@ CAPABILITIES = {
     "fill": ("fill blanks", "bert"),
     "embed": ("embed texts", "bert"),
     "prompts": ("embed texts behind a prompt", "bert"),
+    "token_states": ("compare texts token by token", "bert"),
     "embed_words": ("embed words", "elmo"),
     "conversation": ("converse", "dialogue"),
 }
@@ -99,7 +102,7 @@ class Run(ABC, Generic[E, P]):
 
     config: Any
     model: Any
-    supports: Mapping[Verb, frozenset[str]]
+    supports: Mapping[Verb, Collection[str]]
     inputs: Mapping[str, Any] = {"text": str}
     unit: str = "examples"
     data_hint: ClassVar[str] = "set data.test"
@@ -166,7 +169,7 @@ class Run(ABC, Generic[E, P]):
         """
         return line
 
-    def example(self, values: Mapping[str, Any], /) -> E:
+    def example(self, values: Json, /) -> E:
         """Return the example of values from the network, one for each key of `inputs`.
 
         No value may name a file.
@@ -176,7 +179,7 @@ class Run(ABC, Generic[E, P]):
         """
         return self.parse(values["text"])
 
-    def record(self, example: Any) -> dict[str, Any]:
+    def record(self, example: Any) -> Json:
         """Return the example as plain values, which precede its prediction in JSON."""
         return {"text": example}
 
@@ -242,7 +245,7 @@ class Run(ABC, Generic[E, P]):
         options: EvaluationOptions | None = None,
         /,
         **settings: Any,
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return the metrics of the run.
 
         Args:
@@ -310,7 +313,7 @@ class Run(ABC, Generic[E, P]):
 
         A run that supports a temperature has a `search` in its run file.
         """
-        sampled = "temperature" in self.supports.get("predict", frozenset())
+        sampled = "temperature" in self.supports.get("predict", ())
         return sampled and options.search(self.config.search).temperature is not None
 
     @property
@@ -318,7 +321,46 @@ class Run(ABC, Generic[E, P]):
         """The kinds of attribution, of which the first is the default."""
         return ("weights",) if "attribute" in self.supports else ()
 
-    def description(self) -> dict[str, Any]:
+    @property
+    def effect_modules(self) -> Sequence[str]:
+        """Patterns of the modules whose attention an audit changes; empty for none."""
+        return ()
+
+    def input_of(self, example: Any) -> Any:
+        """Return what is predicted for of an example with a known answer."""
+        return example
+
+    @property
+    def can_cut(self) -> bool:
+        """Whether `compare_cuts` is implemented."""
+        return False
+
+    def compare_cuts(
+        self,
+        example: E,
+        cuts: "Sequence[MapCut]",
+        options: AttributionOptions,
+        *,
+        forced: int = 0,
+    ) -> Json:
+        """Predict again where the model may not attend along some edges.
+
+        Args:
+            example: An example of the task.
+            cuts: The edges from an output to its source.
+            options: The output before the cuts, predicted or forced.
+            forced: The number of its tokens that the new prediction begins with.
+
+        Returns:
+            The `tokens` of the output; their log-probabilities `before` and `after` the
+            cuts; and the new `prediction`.
+
+        Raises:
+            ValueError: A cut is not of this model or output.
+        """
+        raise self._not_implemented("attribute")
+
+    def description(self) -> Json:
         """Return the run in plain values, for a page.
 
         Its keys are the `kind` of its examples and predictions (`plain`: a field for each
@@ -365,9 +407,7 @@ class Run(ABC, Generic[E, P]):
                 f"{self.config.task} {verb}s; supported: {names}"
             )
 
-    def compute_metrics(
-        self, examples: Any, options: EvaluationOptions
-    ) -> dict[str, float]:
+    def compute_metrics(self, examples: Any, options: EvaluationOptions) -> Metrics:
         """Return the metrics on examples, for `evaluate` and for validation.
 
         An objective validates through the run around its model, so that training and
@@ -392,9 +432,7 @@ class Run(ABC, Generic[E, P]):
         """
         return () if data.train is None else data.load().valid
 
-    def _evaluate(
-        self, examples: Any, options: EvaluationOptions, /
-    ) -> dict[str, float]:
+    def _evaluate(self, examples: Any, options: EvaluationOptions, /) -> Metrics:
         """Compute the metrics on examples, by default the run's own held-out set."""
         if examples is None:
             data = self.config.data
@@ -576,49 +614,20 @@ class RunConfig(Protocol):
 
 
 @dataclass(frozen=True)
-class LazyTask:
-    """A task whose parts are imported on use, so that predicting imports no training.
+class Task:
+    """A task: its run files, their set-up and its trained runs."""
 
-    A part is named as `module:attribute` within `package`, or as `:attribute` where the
-    task is one file.
-    """
-
-    package: str
-    config_place: str
+    config: Any
     """The dataclass of its run files, whose `task` is a `Literal` of its name."""
-    setup_place: str
-    """A function of a run file, the run's folder and the number of processes."""
-    run_place: str
-    """The class of its runs, with a method `open`."""
+    setup: Callable[[Any, RunDirectory, int], Any]
+    """Returns model, data and objective of a run file, the run's folder (with its
+    tokenizers) and the number of processes. Raises InputError where they do not fit."""
+    run: Any
+    """The class of its runs. Its `open(folder, config)` returns the run in a folder, its
+    model with initial weights, or raises InputError for a damaged file."""
     command: str = "regard evaluate {}"
-    """The task's `usage`; empty if it depends on the run file, which has it as `command`."""
-
-    @property
-    def config(self) -> type:
-        return self._import(self.config_place)
-
-    def setup(self, config: Any, folder: RunDirectory, processes: int) -> Any:
-        """Return model, data and objective, with the tokenizers that `folder` has.
-
-        Raises:
-            InputError: Data, model and settings do not fit together.
-        """
-        return self._import(self.setup_place)(config, folder, processes)
-
-    def open(self, folder: RunDirectory, config: Any) -> "Run[Any, Any]":
-        """Return the run in a folder, its model with initial weights.
-
-        Raises:
-            InputError: A file is damaged.
-        """
-        return self._import(self.run_place).open(folder, config)
-
-    def usage(self, config: Any) -> str:
-        """Return the command that uses a run, with `{}` for the run's folder."""
-        return self.command or config.command
-
-    def _import(self, part: str) -> Any:
-        return resolve_name(f"{self.package}.{part}".replace(".:", ":"))
+    """The command that uses a run, with `{}` for the run's folder; empty if it depends
+    on the run file, which has it as `command`."""
 
 
 def refuse_teacher_forcing(training: Training) -> None:

@@ -13,11 +13,13 @@ from importlib.util import find_spec
 from itertools import chain
 from statistics import median
 from typing import Any, TypeVar
+from unicodedata import normalize
 
 from regard.data.splits import Splits
 from regard.errors import shorten
 from regard.images import Image, ImageSurvey, encode_preview, survey_images
 from regard.pictures.text import show_invisible
+from regard.tasks.options import Json
 from regard.text import Tokenizer
 from regard.text.kinds import WHOLE_WORDS
 
@@ -97,7 +99,7 @@ class DataSummary:
     warnings: tuple[str, ...] = ()
     """What is probably not meant."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return plain values for JSON, with the size of the sample."""
         return asdict(self) | {"sample": SAMPLE}
 
@@ -139,7 +141,7 @@ class DataSummary:
 def join_summaries(summaries: Sequence[DataSummary]) -> DataSummary:
     """Return the summary of examples with several targets, from one for each target."""
 
-    def join(name: str) -> dict[str, Any]:
+    def join(name: str) -> Json:
         parts = [getattr(summary, name).items() for summary in summaries]
         return dict(chain(*parts))
 
@@ -208,6 +210,8 @@ def summarize_texts(
         text_lengths[side] = measure_text_lengths(
             tokenizer, map(text_of, samples["train"])
         )
+        texts = (text_of(e)[:CHARACTERS] for e in samples["train"])
+        messages += describe_joined_words(tokenizer, texts)
         ids = tokenizer.encode(text_of(splits.train[0])[:CHARACTERS_READ])
         parts[side] = describe_tokens(tokenizer, ids)
     fields.setdefault("request", request_of(text=read_first(splits.train[0])))
@@ -220,6 +224,22 @@ def summarize_texts(
         warnings=tuple(messages),
         **fields,
     )
+
+
+def describe_joined_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
+    """Return a warning if words of texts differ in marks that the tokenizer strips."""
+    if tokenizer.settings.kind != "wordpiece-uncased":
+        return []
+    words: dict[str, list[str]] = {}
+    for word in dict.fromkeys(normalize("NFC", " ".join(texts)).lower().split()):
+        words.setdefault(tokenizer.normalize(word), []).append(word)
+    joined = [group for group in words.values() if len(group) > 1]
+    if not joined:
+        return []
+    return [
+        f"the tokenizer reads {' and '.join(joined[0])} as one word, and "
+        f"{len(joined) - 1} more; kind wordpiece tells them apart"
+    ]
 
 
 def summarize_text(data: Any, splits: Splits[str], tokenizer: Tokenizer) -> DataSummary:

@@ -407,6 +407,22 @@ LONGEST_WORD = 100
 """Longest word in characters; a longer one is unknown."""
 
 
+# In other scripts marks are vowels, so that words would become equal.
+_ACCENTS = r"(?<![\p{L}\p{M}])\p{Mn}+|(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}+"
+_CLEAN = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+_UNCASED = normalizers.Sequence(
+    [
+        _CLEAN,
+        normalizers.NFD(),
+        normalizers.Replace(Regex(_ACCENTS), ""),
+        normalizers.NFC(),
+        normalizers.Lowercase(),
+    ]
+)
+STRIP_ALL = normalizers.BertNormalizer(lowercase=True, strip_accents=True)
+"""The normalizer of `wordpiece-uncased` in older runs, which strips all marks."""
+
+
 class WordPiece(Kind):
     """A vocabulary of characters, each also inside a word, and of pieces made of them."""
 
@@ -427,9 +443,7 @@ class WordPiece(Kind):
                 max_input_chars_per_word=LONGEST_WORD,
             )
         )
-        backend.normalizer = normalizers.BertNormalizer(
-            lowercase=self.uncased, strip_accents=self.uncased
-        )
+        backend.normalizer = _UNCASED if self.uncased else _CLEAN
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.WordPiece(INSIDE, cleanup=False)
         return backend

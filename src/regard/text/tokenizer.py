@@ -25,6 +25,7 @@ from regard.text.kinds import (
     MASK_NAME,
     NAMES,
     REPLACEMENT,
+    STRIP_ALL,
     UNKNOWN,
     UNKNOWN_WORDS,
     WHOLE_WORDS,
@@ -236,6 +237,11 @@ class Tokenizer:
         """Number of entries, special ids included: ids are 0 to size - 1."""
         return len(self._vocabulary)
 
+    def normalize(self, text: str) -> str:
+        """Return a text as the rules of a trained kind read it before it is cut."""
+        is_trained = isinstance(self._backend, Backend) and self._backend.normalizer
+        return self._backend.normalizer.normalize_str(text) if is_trained else text
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without start and end."""
         return self._backend.encode(_clean(text)).ids
@@ -441,6 +447,9 @@ def _build(settings: TokenizerSettings, stored: Any, special: SpecialTokens) -> 
     names = (name for name, index in vocabulary.items() if index == special.unknown)
     unknown = next(names, NAMES[UNKNOWN])
     built = KINDS[settings.kind].build(vocabulary, merges, unknown)
+    former = {"type": "BertNormalizer", "lowercase": True, "strip_accents": True}
+    if former.items() <= (stored["normalizer"] or {}).items():
+        built.normalizer = STRIP_ALL
     text = json.dumps(stored, ensure_ascii=False)
     if Backend.from_str(text).to_str() != built.to_str():
         raise ValueError(f"its pipeline is not that of kind {settings.kind}")

@@ -16,7 +16,7 @@ from regard.errors import RunError
 from regard.storage.run_folder import WEIGHTS, Checkpoint, RunDirectory
 from regard.training.layers import compile_layers
 from regard.training.objectives import LossModule, Objective, unit_of
-from regard.training.progress import Metrics, Progress, UpdateSums
+from regard.training.progress import MetricsFile, Progress, UpdateSums
 from regard.training.settings import (
     MovingAverage,
     Training,
@@ -152,7 +152,7 @@ class Trainer:
         self.progress = Progress(
             settings.steps, settings.log_every, processes.main, self.unit
         )
-        self.metrics = Metrics(self.run if processes.main else None, settings)
+        self.metrics = MetricsFile(self.run if processes.main else None, settings)
 
     def train(
         self,

@@ -22,6 +22,7 @@ from regard.data.batches import Batch as TensorBatch
 from regard.data.batches import Shuffled, move
 from regard.data.records import Frame, records_of
 from regard.errors import InputError
+from regard.metrics import Metrics
 from regard.models.sizes import Share
 from regard.nn.decoders import Decoder
 from regard.shapes import Float, Scalar
@@ -105,7 +106,7 @@ class Objective(Protocol):
         """
         ...
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
+    def validate(self, model: nn.Module) -> Metrics:
         """Metrics on held-out examples, `self.metric` among them.
 
         The model is in evaluation mode, in full precision and without gradients. Every
@@ -241,7 +242,7 @@ class Supervised(Generic[E]):
         """Return the loss of a batch, weighted by its size."""
         return Loss(self.loss_of(model, batch.content) * batch.examples, batch.examples)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
+    def validate(self, model: nn.Module) -> Metrics:
         """Return the metrics that choose the best weights."""
         if self.evaluate is not None:
             return dict(self.evaluate(model))

@@ -171,7 +171,7 @@ def _bar(steps: int, done: int) -> tqdm | None:
     )
 
 
-class Metrics:
+class MetricsFile:
     """Write records in the main process; do nothing in the others, where `run` is None.
 
     TensorBoard's files get them too.

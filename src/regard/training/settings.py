@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 from torch import nn
 
 from regard.errors import InputError
-from regard.metrics import rank_ties
-from regard.models.sizes import Share
+from regard.metrics import Metrics, rank_ties
+from regard.models.sizes import Fraction, Probability, Share
 
-Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PATIENCE = 5
@@ -36,7 +35,7 @@ class Training:
     a CPU with one or two processes; more processes and GPUs sum in no fixed order).
     """
 
-    seed: Count = 1
+    seed: NonNegativeInt = 1
     """The seed of the order of examples, of dropout and of everything else that is random."""
     steps: Positive = 10_000
     """The number of updates."""
@@ -56,12 +55,12 @@ class Training:
     )
     """How the rate falls after the warm-up: not at all; to zero at the last update, straight or as half a cosine; as
     update^-0.5 (Vaswani et al. 2017)."""
-    warmup: Count = 0
+    warmup: NonNegativeInt = 0
     """Updates in which the rate rises linearly from zero. Where an option lowers `steps` and leaves `warmup`, and with
     `epochs`, it is at most a tenth of the updates."""
     betas: tuple[Share, Share] = (0.9, 0.98)
     """Adam's two decay rates."""
-    epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-9
+    epsilon: Fraction = 1e-9
     """Adam's epsilon."""
     weight_decay: Amount = 0.0
     """Decoupled decay (AdamW) of matrices; vectors (biases, norms) never decay."""
@@ -69,11 +68,11 @@ class Training:
     """The largest norm of the gradient of the mean loss per token; longer ones are scaled down."""
     label_smoothing: Share = 0.0
     """The probability of all other tokens together; read by the objective."""
-    teacher_forcing: Annotated[float, Field(ge=0, le=1)] = 1.0
+    teacher_forcing: Probability = 1.0
     """The probability that the decoder gets the true previous token instead of its own prediction, at the first update:
     1 is teacher forcing, 0 free running, between them scheduled sampling (Bengio 2015, 1506.03099); read by the
     objective."""
-    teacher_forcing_end: Annotated[float, Field(ge=0, le=1)] | None = None
+    teacher_forcing_end: Probability | None = None
     """The same probability at update `steps`, linear between the two; None: constant."""
     precision: Precision = "fp32"
     """The precision of matrix products in training; weights, optimizer and validation stay in fp32. `auto` is bf16 on
@@ -81,17 +80,17 @@ class Training:
     compile: bool = False
     """Compile the layers of Transformers for the updates (`regard.training.layers`), which on a CPU needs a C++
     compiler. The first updates are slow then. Without a compiler, training warns and continues uncompiled."""
-    validate_every: Count = 1000
+    validate_every: NonNegativeInt = 1000
     """Updates between validations; 0: only at the end."""
-    patience: Count | None = None
+    patience: NonNegativeInt | None = None
     """Validations in a row without improvement after which training ends; 0: never. By default 5, counted once the
     metric has changed, since a metric such as exact match may begin with many zeros."""
-    keep_best: Count = 1
+    keep_best: NonNegativeInt = 1
     """How many checkpoints with the best metric are kept beside the last; with 0 the last weights are the result."""
     average_decay: Share = 0.0
     """The decay of an exponential moving average of the weights, such as 0.997; it is validated and saved in their
     place."""
-    checkpoint_every: Count = 0
+    checkpoint_every: NonNegativeInt = 0
     """Updates between checkpoints; 0: at validations, by the clock and at the end only."""
     checkpoint_minutes: Amount = 5.0
     """Minutes since the last checkpoint after which one is saved; 0: never for that reason."""
@@ -99,9 +98,9 @@ class Training:
     """Updates between lines of `metrics.jsonl`."""
     maximum_bad_updates: Positive = 10
     """The number of successive updates with a loss or gradient that is not finite, at which the run ends."""
-    workers: Count = 0
+    workers: NonNegativeInt = 0
     """Processes that prepare batches ahead; 0: the training process does."""
-    threads: Count = 0
+    threads: NonNegativeInt = 0
     """Threads of each process; 0: `OMP_NUM_THREADS` where it is set, else one for a small model and PyTorch's choice
     for a large one (`regard.training.settings`)."""
     device: Literal["auto", "cpu", "cuda", "mps", "xpu"] = "auto"
@@ -196,7 +195,7 @@ class Validated:
 
     update: int
     value: float
-    figures: dict[str, float]
+    figures: Metrics
 
 
 @dataclass

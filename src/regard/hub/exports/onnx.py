@@ -97,7 +97,7 @@ def make_graphs(model: Any) -> list[Graph]:
         return [Graph("model", model, run_model, make)]
     raise InputError(
         f"a {type(model).__name__} has no ONNX graph; regard exports BERT, ViT, GPT-2 "
-        "and Transformers"
+        "and Transformers, and no recurrent models"
     )
 
 

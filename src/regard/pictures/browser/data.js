@@ -94,12 +94,16 @@ regard.data = (() => {
       return { source: map.source || this.source, target: map.target || this.target };
     }
 
+    // The words of a side of a map, if they are chosen and there are any.
+    wordsOf({ map, words }, side) {
+      return words && this.words && !this.maps[map][side] ? this.words[side] : null;
+    }
+
     // The chosen matrix with its labels.
-    table({ map, layer, head, words }) {
-      const weights = this.maps[map], rows = weights.rows(layer, head), { source, target } = this.labels(weights);
+    table(choice) {
+      const { map, layer, head } = choice, weights = this.maps[map], rows = weights.rows(layer, head), { source, target } = this.labels(weights);
       const { name, scale, signed, amounts } = weights, about = { name, scale, signed, amounts, notes: weights.target ? [] : this.notes };
-      const wordsOf = (side) => (words && this.words && !weights[side] ? this.words[side] : null);
-      const across = wordsOf("source"), down = wordsOf("target"), sentences = weights.source ? null : this.sentences;
+      const across = this.wordsOf(choice, "source"), down = this.wordsOf(choice, "target"), sentences = weights.source ? null : this.sentences;
       if (!across && !down) return { source, target, rows, ...about, sentences, within: same(source, target) };
       const [read, reads] = [across || alone(source), down || alone(target)];
       const first = sentences && read.labels.map((_, word) => sentences[read.index.indexOf(word)]);

@@ -21,15 +21,19 @@ regard.views.heads = (() => {
         const canvas = element("canvas", { width: SIDE, height: SIDE, ariaHidden: "true" });
         canvas.style.width = canvas.style.height = `${Math.round(Math.max(48, Math.min(96, WIDE / map.heads)))}px`;
         this.queue.push(() => this.draw(canvas, layer, head));
-        const name = `${map.layers[layer]}, head ${head}`;
-        const take = () => { panel.own = { ...panel.own, layer, head }; panel.mounted.choose({ view: "matrix" }); };
+        const title = `${map.layers[layer]}, head ${head}`;
+        const number = layer * map.heads + head, { mounted } = panel, off = mounted.cuts.some(({ queries, keys, maps }) => !queries && !keys && (!maps || maps.includes(number)));
+        const open = () => { panel.own = { ...panel.own, layer, head }; mounted.choose({ view: "matrix" }); };
+        const take = () => (mounted.cutting ? mounted.emit("regard-cut", { queries: null, keys: null, maps: [number] }) : open());
         const on = panel.own.layer === layer && panel.own.head === head;
-        return element("td", {}, element("button", { type: "button", ariaLabel: name, title: name, className: on ? "regard-on" : "", onclick: take }, canvas));
+        return element("td", {}, element("button", { type: "button", ariaLabel: off ? `${title}, off` : title, title, className: [on ? "regard-on" : "", off ? "regard-off" : ""].join(" "), onclick: take }, canvas));
       };
       this.queue = [];
       grid.append(element("tr", {}, element("td"), ...heads.map((head) => element("th", { scope: "col" }, `head ${head}`))));
       grid.append(...map.layers.map((name, layer) => element("tr", {}, element("th", { scope: "row" }, name), ...heads.map((head) => cell(layer, head)))));
+      const focused = [...this.grid.querySelectorAll("button")].indexOf(document.activeElement);
       this.grid.replaceChildren(grid);
+      if (focused >= 0) grid.querySelectorAll("button")[focused].focus();
       const mean = panel.table.target.length > 1 ? "; the mean over all labels" : "", image = this.places ? `, at least ${EVEN} × uniform${mean}` : "";
       const own = element("p", { className: "regard-key" }, `${strongest()}: the maximum of each head${image}`);
       this.key.replaceChildren(this.fixed ? key(map.scale, map, whole(map)) : own);
@@ -84,6 +88,7 @@ regard.views.heads = (() => {
 
   Heads.title = "All heads";
   Heads.hint = "A click opens a head alone.";
+  Heads.cutHint = "A click switches a head off, or on again.";
   Heads.fits = (_, map) => map.layers.length * map.heads > 1;
   Heads.keys = {};
   return Heads;

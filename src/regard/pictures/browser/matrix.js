@@ -23,6 +23,12 @@ regard.views.matrix = (() => {
       this.scroll.addEventListener("scroll", () => this.mark());
       this.canvas.addEventListener("mousemove", (event) => { const at = this.at(event); panel.focus(at[0], at[1]); });
       this.canvas.addEventListener("mouseleave", () => panel.unfocus());
+      this.canvas.addEventListener("pointerdown", (event) => {
+        if (!panel.mounted.cutting || event.pointerType !== "mouse") return;
+        this.canvas.setPointerCapture(event.pointerId);
+        panel.focus(...this.at(event));
+        panel.from = panel.focused;
+      });
       this.canvas.addEventListener("click", (event) => { const at = this.at(event); panel.pick(at[0], at[1]); });
       this.sizes = new ResizeObserver(() => { this.render(); if (this.panel.mounted.comparing) this.panel.mounted.flush(); });
       this.sizes.observe(this.scroll);
@@ -110,6 +116,7 @@ regard.views.matrix = (() => {
         context.drawImage(this.image, s0, t0, s1 - s0, t1 - t0, x(s0), y(t0), (s1 - s0) * cell, (t1 - t0) * cell);
       }
       this.lines(context, { x, y, s0, s1, t0, t1 });
+      this.crosses(context, { x, y, s0, s1, t0, t1 });
       this.outline(context, x, y);
       this.labels(context, { x, y, s0, s1, t0, t1, width, height });
     }
@@ -129,12 +136,35 @@ regard.views.matrix = (() => {
       context.stroke();
     }
 
+    // Crosses on the cells that are cut; one stroke where not in all visible maps.
+    crosses(context, { x, y, s0, s1, t0, t1 }) {
+      const { cell } = this, visible = (places, from, to) => (places ? places.filter((place) => place >= from && place < to) : [...Array(to - from).keys()].map((place) => from + place));
+      context.beginPath();
+      for (const { target, source, full } of this.panel.crossed) {
+        for (const t of visible(target, t0, t1)) {
+          for (const s of visible(source, s0, s1)) {
+            context.moveTo(x(s) + cell / 4, y(t) + cell / 4);
+            context.lineTo(x(s) + (3 * cell) / 4, y(t) + (3 * cell) / 4);
+            if (!full) continue;
+            context.moveTo(x(s) + (3 * cell) / 4, y(t) + cell / 4);
+            context.lineTo(x(s) + cell / 4, y(t) + (3 * cell) / 4);
+          }
+        }
+      }
+      for (const [color, width] of [["--paper", 5], ["--focus", 2]]) {
+        Object.assign(context, { strokeStyle: variable(this.element, color), lineWidth: width });
+        context.stroke();
+      }
+    }
+
+    // A frame around the cell in focus, or the selected ones.
     outline(context, x, y) {
-      const { target, source } = this.panel.focused;
-      if (target === null || source === null) return;
+      const { target, source } = this.panel.focused, from = this.panel.from || this.panel.focused;
+      if ([target, source, from.target, from.source].includes(null)) return;
       context.strokeStyle = variable(this.element, "--focus");
       context.lineWidth = 2;
-      context.strokeRect(x(source) + 0.5, y(target) + 0.5, this.cell, this.cell);
+      const [left, right] = [source, from.source].sort((a, b) => a - b), [top, bottom] = [target, from.target].sort((a, b) => a - b);
+      context.strokeRect(x(left) + 0.5, y(top) + 0.5, (right - left + 1) * this.cell, (bottom - top + 1) * this.cell);
     }
 
     labels(context, { x, y, s0, s1, t0, t1, width, height }) {

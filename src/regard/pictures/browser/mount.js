@@ -4,10 +4,10 @@ regard.mount = (() => {
   const { element, night, number } = regard.page;
 
   class Mounted {
-    constructor(host, { title, details = [], compare = 1 }, lookups) {
+    constructor(host, { title, details = [], compare = 1, view: chosen }, lookups) {
       const first = lookups[0], text = first.target.length === 1 || first.shown > 0 ? "reading" : "matrix";
-      const view = first.patches ? "image" : first.images ? "images" : first.sentences ? "document" : text;
-      Object.assign(this, { host, lookups, second: compare, choice: { view, threshold: null, words: false, zoom: 0, shade: "fixed" } });
+      const view = chosen ?? (first.patches ? "image" : first.images ? "images" : first.sentences ? "document" : text);
+      Object.assign(this, { host, lookups, second: compare, cuts: [], cutting: false, choice: { view, threshold: null, words: false, zoom: 0, shade: "fixed" } });
       this.panels = [new regard.Panel(this, { map: first.shown })];
       this.bar = element("div", { className: "regard-bar", role: "toolbar", ariaLabel: "View" });
       this.area = element("div", { className: "regard-panels" });
@@ -138,6 +138,14 @@ regard.mount = (() => {
     append(row, lookup = 0) {
       this.lookups[lookup].append(row);
       this.render();
+    }
+
+    // Cross out the edges of `cuts`, each { queries, keys, maps } with null for all. While `cutting`, a click or Enter does
+    // not explain an edge but fires the event `regard-cut` with such a cut.
+    crossOut(cuts, cutting) {
+      Object.assign(this, { cuts, cutting });
+      this.panels.forEach((panel) => panel.render()); // in place, so that the focus stays
+      if (this.comparing) this.flush();
     }
 
     // Mark the same labels in the other panel, if it has them.

@@ -13,12 +13,14 @@ regard.Panel = (() => {
       this.mounted = mounted;
       this.own = { lookup: 0, map: 0, layer: null, head: null, hidden: [], ...choice };
       this.focused = { target: null, source: null };
+      this.from = null;
       this.choices = element("div", { className: "regard-choices" });
       this.place = element("div", { className: "regard-place" });
       this.status = element("output", { className: "regard-status", ariaLive: "polite" });
       this.breakdown = element("section", { className: "regard-breakdown", hidden: true, ariaLabel: "How a weight is computed" });
       this.signs = element("p", { className: "regard-signs" });
-      this.element = element("section", { className: "regard-panel" }, this.choices, this.status, this.place, this.signs, this.breakdown);
+      this.effects = element("section", { className: "regard-effects" });
+      this.element = element("section", { className: "regard-panel" }, this.choices, this.status, this.place, this.signs, this.effects, this.breakdown);
       this.place.addEventListener("keydown", (event) => this.key(event));
       this.place.addEventListener("focus", () => { if (this.focused.target === null && this.kind.start) this.focus(...this.kind.start); });
     }
@@ -102,16 +104,59 @@ regard.Panel = (() => {
         if (this.view) this.view.leave();
         this.view = new kind(this);
         this.place.replaceChildren(this.view.element);
-        const moves = Object.keys(kind.keys).length > 0;
-        Object.assign(this.place, { tabIndex: moves ? 0 : -1, role: moves ? "application" : "group" });
-        this.place.ariaLabel = `${kind.title} of ${this.lookup.name || "attention"}.${moves ? " Arrow keys move, Enter shows the computation." : ""}`;
       }
+      const moves = Object.keys(kind.keys).length > 0, enter = this.mounted.cutting ? "Shift selects several, Enter cuts" : "Enter shows the computation";
+      Object.assign(this.place, { tabIndex: moves ? 0 : -1, role: moves ? "application" : "group" });
+      this.place.ariaLabel = `${kind.title} of ${this.lookup.name || "attention"}.${moves ? ` Arrow keys move, ${enter}.` : ""}`;
       this.menus();
       this.view.render();
       const labels = new Set([...this.table.source, ...this.table.target]), start = labels.has("∎") ? "its start" : "start of text";
       const means = { "∎": "end of text", "▷": start };
       this.signs.textContent = Object.entries(means).filter(([sign]) => labels.has(sign)).map((each) => each.join(" ")).join(", ");
+      this.listEffects();
       this.say();
+    }
+
+    // The edges of the greatest effects, as a sorted list.
+    listEffects() {
+      const { rows, source, target } = this.table, edges = [];
+      if (this.map.name === "effect") rows.forEach((row, t) => row.forEach((nats, s) => { if (nats > 0) edges.push([nats, t, s]); }));
+      const first = edges.sort((a, b) => b[0] - a[0]).slice(0, 5);
+      // a label that occurs again has its position
+      const label = (labels, place) => element("bdi", {}, labels[place], labels.indexOf(labels[place]) === labels.lastIndexOf(labels[place]) ? null : element("sub", {}, `${place + 1}`));
+      const line = ([nats, t, s]) => element("li", {}, element("button", { type: "button", onclick: () => this.focus(t, s) },
+        label(target, t), " → ", label(source, s), " ", element("b", {}, number(nats)), " nats"));
+      const title = element("h2", {}, first.length === 5 ? "These five edges matter most" : "These edges matter most");
+      this.effects.replaceChildren(...(first.length ? [title, element("ol", {}, ...first.map(line))] : []));
+    }
+
+    // The numbers of the visible maps, layer x heads + head; null for all.
+    get numbers() {
+      const { layer, head } = this.choice, { heads, layers } = this.map, own = (chosen, count) => (chosen === null ? [...Array(count).keys()] : [chosen]);
+      return layer === null && head === null ? null : own(layer, layers.length).flatMap((one) => own(head, heads).map((other) => one * heads + other));
+    }
+
+    // Cut the edges between two places of the table; a side without a place is cut as a whole.
+    cut(from, to) {
+      const edges = { maps: this.numbers };
+      for (const [side, name] of [["target", "queries"], ["source", "keys"]]) {
+        const words = this.lookup.wordsOf(this.choice, side), ends = [from[side], to[side]].sort((a, b) => a - b);
+        const within = (place) => place >= ends[0] && place <= ends[1], pieces = words ? words.index : this.table[side].map((_, place) => place);
+        edges[name] = ends.includes(null) ? null : [...pieces.keys()].filter((piece) => within(pieces[piece]));
+      }
+      this.from = null;
+      if (edges.queries || edges.keys) this.mounted.emit("regard-cut", edges);
+    }
+
+    // The places of the visible table on both sides that each cut concerns, null for all, and whether it is of all visible maps.
+    get crossed() {
+      const visible = this.numbers || [...Array(this.map.heads * this.map.layers.length).keys()], places = (side, pieces) => {
+        const words = this.lookup.wordsOf(this.choice, side);
+        return pieces && (words ? [...new Set(pieces.map((piece) => words.index[piece]))] : pieces);
+      };
+      const cuts = this.mounted.cuts.map(({ queries, keys, maps }) => ({ queries, keys, count: visible.filter((map) => !maps || maps.includes(map)).length }));
+      return cuts.filter(({ count, queries, keys }) => count === visible.length || (count && (queries || keys)))
+        .map(({ queries, keys, count }) => ({ target: places("target", queries), source: places("source", keys), full: count === visible.length }));
     }
 
     menus() {
@@ -150,6 +195,7 @@ regard.Panel = (() => {
     // A click keeps the focus, shows the breakdown if there is one, and fires the event `regard-pick`.
     pick(target, source) {
       this.focus(target, source);
+      if (this.mounted.cutting) return this.cut(this.from || this.focused, this.focused);
       if (this.place.tabIndex === 0) this.place.focus({ preventScroll: true });
       this.breakdown.hidden = this.focused.target === null || !this.hasBreakdown;
       if (!this.breakdown.hidden) this.breakdown.replaceChildren(...regard.breakdown.show(this, this.focused.target, this.focused.source));
@@ -178,6 +224,7 @@ regard.Panel = (() => {
     hint() {
       const { table } = this;
       const works = this.own.map === 0 && this.lookup.breakdown ? " Click for the computation." : "", sizes = `${table.target.length} queries × ${table.source.length} keys.`;
+      if (this.mounted.cutting) return `${sizes} ${this.kind.cutHint ?? "Click, drag or press Enter to cut; a label cuts all of its cells."}`;
       return `${sizes} ${this.kind.hint ?? `Hover or use the arrow keys for weights.${works}`}`;
     }
 
@@ -185,8 +232,15 @@ regard.Panel = (() => {
       const step = this.kind.keys[event.key];
       if (event.ctrlKey || event.altKey || event.metaKey || event.target !== this.place) return;
       if (event.key === "Enter") this.pick(this.focused.target, this.focused.source);
-      else if (event.key === "Escape") { this.breakdown.hidden = true; this.focus(null, null); }
-      else if (step) this.step(step);
+      else if (event.key === "Escape" && this.mounted.cutting) {
+        if (!this.from) return;
+        this.from = null;
+        this.view.mark();
+      } else if (event.key === "Escape") { this.breakdown.hidden = true; this.focus(null, null); }
+      else if (step) {
+        this.from = event.shiftKey && this.mounted.cutting ? this.from || this.focused : null;
+        this.step(step);
+      }
       else return;
       event.preventDefault();
     }

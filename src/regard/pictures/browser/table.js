@@ -46,6 +46,7 @@ regard.views.table = (() => {
 
   Table.title = "Table";
   Table.hint = "";
+  Table.cutHint = "Choose another view to cut attention.";
   Table.fits = () => true;
   Table.keys = {};
   return Table;

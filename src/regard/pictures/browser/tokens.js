@@ -4,8 +4,10 @@ regard.tokens = (() => {
 
   // A label of a side, "source" or "target".
   const token = (panel, side, place, label = panel.table[side][place]) => {
+    const [opposite] = ["source", "target"].filter((each) => each !== side);
+    const hidden = panel.crossed.some((cut) => cut.full && cut[opposite] === null && (!cut[side] || cut[side].includes(place)));
     return element("span", {
-      className: "regard-token",
+      className: hidden ? "regard-token regard-cut" : "regard-token",
       "data-side": side,
       "data-place": place,
       onmouseenter: () => panel.focus(...panel.view.cell(side, place)),

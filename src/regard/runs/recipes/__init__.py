@@ -4,9 +4,9 @@ from importlib.metadata import EntryPoint
 from importlib.resources import files
 from pathlib import Path
 
-from regard.config.registry import find_plugins, name_package
 from regard.config.yaml_tree import suggest
 from regard.errors import InputError
+from regard.extras import find_plugins, name_package
 
 FOLDER = Path(__file__).parent
 GROUP = "regard.recipes"

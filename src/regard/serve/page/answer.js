@@ -13,9 +13,9 @@ export const element = (tag, attributes = {}, ...children) => {
 };
 
 // The signs of the end and the start of a text, as in pictures.
-const sign = (piece) => ({ "</s>": "∎", "<s>": "▷" })[piece] ?? piece;
+export const sign = (piece) => ({ "</s>": "∎", "<s>": "▷" })[piece] ?? piece;
 
-const percent = (probability) => (probability < 0.0005 ? "< 0.1 %" : `${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)} %`);
+export const percent = (probability) => (probability < 0.0005 ? "< 0.1 %" : `${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)} %`);
 
 export class Answer {
   // change(place, choice): the reader chooses another token, { token }, or another beginning, { prefix }.

@@ -1,5 +1,5 @@
 // The JSON interface, as the page uses it.
-const secret = new URLSearchParams(location.hash.slice(1)).get("token");
+export const secret = new URLSearchParams(location.hash.slice(1)).get("token");
 const headers = secret === null ? {} : { authorization: `Bearer ${secret}` };
 
 const failure = async (response) => {

@@ -1,6 +1,7 @@
 // The page: a request to a run, and its answer.
-import { lines, request, runs } from "./client.js";
+import { lines, request, runs, secret } from "./client.js";
 import { Answer, element } from "./answer.js";
+import { Cuts } from "./cuts.js";
 
 const byId = (id) => document.getElementById(id);
 const CANDIDATES = 8;
@@ -23,9 +24,11 @@ const NUMBERS = {
   tokens: ["Tokens", { min: 1, max: 2000, step: 1, value: 50 }],
 };
 
-const KINDS = { gradient: "gradient × input", norms: "norms", rollout: "rollout" };
+const KINDS = { gradient: "gradient × input", norms: "norms", rollout: "rollout", effect: "effect of cutting" };
 
 let known = [], run = null, pending = null, again = null;
+// What a link to cuts of the present output stores beside them; null where there is no link.
+let stored = null;
 const answer = new Answer((place, choice) => change(place, choice));
 
 const report = (text, bad = false) => {
@@ -74,6 +77,8 @@ const choose = (name) => {
   showExample();
   showKinds();
   answer.clear();
+  cuts.end();
+  cuts.base = null;
   report("");
 };
 
@@ -157,11 +162,13 @@ const during = async (what, work) => {
 const streamBody = async (chosen = {}) => ({ ...await example(), ...sampling(), candidates: CANDIDATES, ...chosen });
 
 // Unless it continues a prompt an answer ends with the whole view, its breakdown included.
-const stream = (makeBody, before = []) => during("Generating ...", async (signal) => {
+// A `link` has cuts for the answer, and the text that it had.
+const stream = (makeBody, before = [], link = null) => during("Generating ...", async (signal) => {
   const body = await makeBody();
   again = () => stream(() => body, before);
   byId("list").replaceChildren();
   answer.clear(before);
+  cuts.end();
   for await (const event of lines(run.name, "stream", { ...body, ...kinds(), view: run.kind !== "prompt" || ticked().length > 0 }, signal)) {
     if (event.event === "start") {
       answer.begin(event.forced, run.end);
@@ -172,6 +179,15 @@ const stream = (makeBody, before = []) => during("Generating ...", async (signal
       answer.warn(event.warnings);
       if (event.view) await answer.mount(event.view);
       byId("others").hidden = false;
+      const { candidates: _, ...asked } = body;
+      stored = run.cuts && event.view ? { run: run.name, request: JSON.stringify(asked), output: event.text } : null;
+      if (stored) {
+        const base = { text: body.text, target_tokens: answer.tokens.map((each) => each.token), forced: answer.forced, beam: 1 };
+        const cut = cuts.begin(base, answer.view, link && link.cuts);
+        keep();
+        const changed = link && link.output !== event.text ? " The output is not the one of the link, so its cuts may concern something else." : "";
+        if (cut) return cuts.compare(await request(run.name, "attention", cut, signal)) + changed;
+      }
       return `${answer.tokens.length} tokens, log-probability ${score(event.score)}${event.finished ? "" : "; stopped at the length limit"}.`;
     }
   }
@@ -246,8 +262,40 @@ const attribute = (button, body, { text: target, finished }) => during("Predicti
   for (const each of byId("list").querySelectorAll("button")) each.ariaPressed = String(each === button);
   if (!can("attention")) return "This model has no attention to display.";
   await answer.mount(await request(run.name, "attention", { ...body, target, finished, ...kinds() }, signal));
+  stored = null;
+  cuts.end();
+  const cut = run.cuts && cuts.begin({ text: body.text, target, finished }, answer.view);
+  keep();
+  if (cut) return cuts.compare(await request(run.name, "attention", cut, signal));
   return "Attention of the alternative.";
 });
+
+const cutAgain = (body) => during("Predicting with the cuts ...", async (signal) => {
+  keep();
+  return body ? cuts.compare(await request(run.name, "attention", body, signal)) : "All cuts are undone.";
+});
+
+const fragment = (list) => (stored && list.length ? String(new URLSearchParams({ ...stored, cuts: JSON.stringify(list) })) : "");
+const cuts = new Cuts(cutAgain, fragment);
+
+// Keep the cuts in the address, which has the secret too, as the link of the page has not.
+const keep = () => history.replaceState(null, "", `#${[secret === null ? "" : `token=${encodeURIComponent(secret)}`, fragment(cuts.list)].filter((each) => each).join("&")}`);
+
+// Predict again what a link stores, with its cuts.
+const open = () => {
+  const link = new URLSearchParams(location.hash.slice(1));
+  if (!link.has("cuts")) return;
+  try {
+    const body = JSON.parse(link.get("request")), list = JSON.parse(link.get("cuts"));
+    if (!known.some(({ name }) => name === link.get("run"))) throw new Error(`this server has no run ${link.get("run")}`);
+    byId("run").value = link.get("run");
+    choose(byId("run").value);
+    byId("text").value = body.text;
+    stream(() => ({ ...body, candidates: CANDIDATES }), [], { cuts: list, output: link.get("output") });
+  } catch (error) {
+    report(`The link cannot be opened: ${error.message}`, true);
+  }
+};
 
 byId("request").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -260,6 +308,7 @@ byId("request").addEventListener("keydown", (event) => {
   }
 });
 byId("stop").addEventListener("click", stop);
+addEventListener("hashchange", open);
 byId("search").addEventListener("click", search);
 byId("run").addEventListener("change", () => choose(byId("run").value));
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && byId("editor").hidden) stop(); });
@@ -268,6 +317,7 @@ try {
   known = (await runs()).runs;
   byId("run").replaceChildren(...known.map(({ name }) => element("option", { value: name }, name)));
   choose(known[0].name);
+  open();
 } catch (error) {
   report(error.message, true);
 }

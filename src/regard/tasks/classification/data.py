@@ -2,9 +2,8 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from regard.config.file_kinds import Kind
 from regard.data.data_files import TableFiles
 from regard.data.rows import Row
 from regard.errors import InputError
@@ -55,7 +54,7 @@ class LabelledTables(TableFiles[Labelled]):
     test_folds: tuple[Column, ...] = ()
     """The values of `fold` whose rows are the test set."""
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("table",)
+    recognised = ("table",)
     example_type = Labelled[str]
     noun = "rows"
     expected = "a table, as --set data.train=FILE"

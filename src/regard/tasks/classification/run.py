@@ -1,7 +1,7 @@
 """Labels of texts: the meaning of a model's outputs, the training, and the trained run."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,22 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.attention.record import record
-from regard.attribution.aggregation import (
+from regard.attribution.attention import (
+    attribute_text,
     check_kinds,
     choose_measure,
     text_kinds,
     to_single_map,
 )
+from regard.attribution.effects import choose_cuts, measure_effects
 from regard.attribution.gradients import (
+    Contribution,
     check_no_maps,
     compute_contributions,
     find_embeddings,
     select_log_probabilities,
 )
 from regard.attribution.kinds import KIND_VERBS, Kind
-from regard.attribution.self_attention import attribute_text
 from regard.data.batches import spell_vocabulary
 from regard.data.cache import Chunks, split_into_chunks
 from regard.data.records import Records
@@ -39,6 +41,7 @@ from regard.maps.lookups import (
     lookups_from_text,
     with_maps,
 )
+from regard.metrics import Metrics
 from regard.models.catalog import CLASSIFIERS
 from regard.models.classifier import Classifier
 from regard.models.elmo import ElmoEmbedding
@@ -64,11 +67,23 @@ from regard.tasks.class_prediction import (
     log_constant_accuracy,
     sort_labels,
 )
-from regard.tasks.classification.config import Classification, TextConfig
 from regard.tasks.classification.data import Labelled
-from regard.tasks.classification.inputs import CLASS, Example, Form, RowTexts, Weights
-from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.run import text_warnings
+from regard.tasks.classification.inputs import (
+    CLASS,
+    Classification,
+    Example,
+    Form,
+    RowTexts,
+    TextConfig,
+    Weights,
+)
+from regard.tasks.options import (
+    AttributionOptions,
+    EvaluationOptions,
+    Json,
+    PredictOptions,
+)
+from regard.tasks.run import Task, text_warnings
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
@@ -114,7 +129,7 @@ class Outputs(ABC):
         return len(self.labels) or 1
 
     @property
-    def files(self) -> Mapping[str, Any]:
+    def files(self) -> Json:
         """What the run keeps of them, by the names of JSON files."""
         return {LABELS: list(self.labels)}
 
@@ -132,7 +147,7 @@ class Outputs(ABC):
         """
 
     @abstractmethod
-    def describe(self, examples: Sequence[Labelled]) -> dict[str, Any]:
+    def describe(self, examples: Sequence[Labelled]) -> Json:
         """Return the fields of a `DataSummary` on the labels of training examples."""
 
     @abstractmethod
@@ -146,7 +161,7 @@ class Outputs(ABC):
         """Return the prediction for each text."""
 
     @abstractmethod
-    def metrics(self, logits: Logits, targets: Sequence[Any]) -> dict[str, float]:
+    def metrics(self, logits: Logits, targets: Sequence[Any]) -> Metrics:
         """Return the metrics of at least one text."""
 
     @abstractmethod
@@ -173,7 +188,7 @@ class ClassOutputs(Outputs):
     def targets(self, examples: Sequence[Labelled]) -> list[int]:
         return index_classes(self.labels, examples)
 
-    def describe(self, examples: Sequence[Labelled]) -> dict[str, Any]:
+    def describe(self, examples: Sequence[Labelled]) -> Json:
         return {"classes": count_classes(count_labels(examples))}
 
     def loss(
@@ -189,7 +204,7 @@ class ClassOutputs(Outputs):
         rows = logits.softmax(-1).tolist()
         return [ClassPrediction.of(self.labels, row) for row in rows]
 
-    def metrics(self, logits: Logits, targets: Sequence[int]) -> dict[str, float]:
+    def metrics(self, logits: Logits, targets: Sequence[int]) -> Metrics:
         """Return accuracy and macro-averaged F1, in percent."""
         return compute_class_metrics(logits.softmax(-1), targets)
 
@@ -291,7 +306,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
         self._label(text, place)
         return text
 
-    def example(self, values: Mapping[str, Any]) -> Text:
+    def example(self, values: Json) -> Text:
         """Return one text, or a pair.
 
         Raises:
@@ -304,16 +319,25 @@ class ClassificationRun(ReadingRun[Text, Any]):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return text_kinds(self.model, self.form.attention_modules)
+        kinds = text_kinds(self.model, self.form.attention_modules)
+        is_row = isinstance(self.form, RowTexts)
+        return tuple(kind for kind in kinds if is_row or kind != "effect")
 
-    def description(self) -> dict[str, Any]:
+    @property
+    def effect_modules(self) -> Sequence[str]:
+        return (str(self.form.attention_modules),) * ("effect" in self.kinds)
+
+    def input_of(self, example: Labelled) -> str | tuple[str, ...]:
+        return example.texts if example.texts[1:] else example.texts[0]
+
+    def description(self) -> Json:
         return super().description() | {
             "kind": "pair" if self.paired else "document",
             "model": self.config.sizes.name,
             **({"classes": [*self.outputs.labels]} if self.outputs.labels else {}),
         }
 
-    def record(self, example: Text) -> dict[str, Any]:
+    def record(self, example: Text) -> Json:
         """Return the text as its line."""
         return {"text": "\t".join(example) if isinstance(example, tuple) else example}
 
@@ -331,7 +355,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
 
     def compute_metrics(
         self, examples: Sequence[Labelled], options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return the metrics of the outputs."""
         targets = self.outputs.targets(examples)
         return self.outputs.metrics(self.compute_logits(examples), targets)
@@ -373,7 +397,10 @@ class ClassificationRun(ReadingRun[Text, Any]):
         check_kinds(kinds, self.kinds)
         (prediction,) = self._predict([text], PredictOptions())
         lookups, weights = zip(
-            *(self._attribute_kind(example, prediction, kind, maps) for kind in kinds),
+            *(
+                self._attribute_kind(example, prediction, kind, maps, options.cut)
+                for kind in kinds
+            ),
             strict=True,
         )
         return Attribution(
@@ -382,7 +409,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
             (with_maps(*lookups),),
             weights[0],
             options,
-            has_heads=self.form.several and kinds[0] != "gradient",
+            has_heads=self.form.several and kinds[0] not in ("gradient", "effect"),
             detail=DETAILS[default] if isinstance(weights[0], TextWeights) else "",
             sides=("first text", "second text"),
         )
@@ -393,11 +420,11 @@ class ClassificationRun(ReadingRun[Text, Any]):
         prediction: Any,
         kind: Kind,
         maps: Sequence[int] | None,
+        cut: str,
     ) -> tuple[Lookups, Weights]:
         """Return the maps of every layer and head of one kind, and one map."""
         form = self.form
-        if kind == "gradient":
-            check_no_maps(maps)
+        if kind in ("gradient", "effect"):
             names = []
 
             def explain() -> torch.Tensor:
@@ -405,7 +432,21 @@ class ClassificationRun(ReadingRun[Text, Any]):
                 names.append(name)
                 return value
 
-            contributions = compute_contributions(find_embeddings(self.model), explain)
+            if kind == "effect":
+                assert isinstance(form, RowTexts)
+                modules = str(form.attention_modules)
+                cuts = choose_cuts(cut, form.side(example))
+                with torch.no_grad():
+                    effects = measure_effects(
+                        self.model, modules, lambda _: explain()[None], cuts, maps
+                    )
+                amounts = torch.from_numpy(effects)[:, None]
+                contributions = [Contribution(None, amounts)]
+            else:
+                check_no_maps(maps)
+                contributions = compute_contributions(
+                    find_embeddings(self.model), explain
+                )
             weights = form.gradient(example, contributions, names[0])
         elif isinstance(form, RowTexts):
             return self._attribute_row(form, example, kind, maps)
@@ -570,3 +611,6 @@ def summarize(run: ClassificationRun, splits: Splits[Labelled]) -> DataSummary:
         request=request_of(**dict(zip(run.inputs, first.texts, strict=False))),
         **run.outputs.describe(splits.train),
     )
+
+
+TASK = Task(Classification, setup, ClassificationRun, command="")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -66,7 +66,7 @@ class Questions(QuestionFiles[Question]):
 class ExtractiveQA(FineTuning):
     """A run file of answers that are spans of a context."""
 
-    takes: ClassVar[tuple[str, ...]] = tuple(SPAN_MODELS)
+    takes = tuple(SPAN_MODELS)
 
     task: Literal["extractive-qa"] = "extractive-qa"
     data: Questions

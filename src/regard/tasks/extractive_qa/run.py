@@ -1,10 +1,10 @@
 """The training of models that answer by a span of a context, and the trained run."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.record import record
-from regard.attribution.aggregation import check_kinds
+from regard.attribution.attention import check_kinds
 from regard.attribution.kinds import Kind
 from regard.data.batches import bert_input, count_special
 from regard.data.cache import Chunks, split_into_chunks
@@ -23,7 +23,7 @@ from regard.data.tokens import Limit, parts_of, report_cut, side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, TextWeights
 from regard.maps.lookups import Lookups, mean_alignment
-from regard.metrics import METRICS
+from regard.metrics import METRICS, Metrics
 from regard.models.catalog import SPAN_MODELS
 from regard.models.span_reader import SpanReader
 from regard.pictures.canvas import round_up
@@ -49,8 +49,14 @@ from regard.tasks.extractive_qa.data import (
     cut_words,
     find_tokens,
 )
-from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import ShortRepr
+from regard.tasks.options import (
+    AttributionOptions,
+    EvaluationOptions,
+    Json,
+    PredictOptions,
+    ShortRepr,
+)
+from regard.tasks.run import Task
 from regard.tasks.summary import request_of, summarize_texts
 from regard.text import Tokenizer
 from regard.text.words import is_inside_word
@@ -226,18 +232,18 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
                 return question, context
         raise InputError(f"{place}: {fault}")
 
-    def example(self, values: Mapping[str, Any]) -> Pair:
+    def example(self, values: Json) -> Pair:
         """Return a question and its context."""
         return values["question"], values["context"]
 
-    def record(self, example: Pair) -> dict[str, Any]:
+    def record(self, example: Pair) -> Json:
         return dict(zip(self.inputs, example, strict=True))
 
     @property
     def kinds(self) -> Sequence[Kind]:
         return ("weights",) if isinstance(self.model, SpanReader) else super().kinds
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> Json:
         kind = {"kind": "question", "model": self.config.sizes.name}
         return super().description() | kind
 
@@ -255,7 +261,7 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
 
     def compute_metrics(
         self, examples: Sequence[Question], options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return exact match and F1, each the best over a question's answers, in percent."""
         outputs = [prediction.text for prediction, _ in self.find_answers(examples)]
         references = [
@@ -447,3 +453,11 @@ def draw_around(places: Sequence[int], weights: Alignment, title: str) -> "Figur
     visible = Alignment(weights.weights[rows], weights.source, tuple(labels))
     words = f"words {rows.start + 1} to {rows.stop} of {len(weights.target)}"
     return heatmap(visible, title=f"{title}\n{words}", vmax=round_up(visible.weights))
+
+
+TASK = Task(
+    ExtractiveQA,
+    setup,
+    ExtractiveQARun,
+    command="""regard predict {} '{"question": "...", "context": "..."}'""",
+)

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from regard.config.file_kinds import Kind
 from regard.data.data_files import TableFiles
 from regard.data.generated.pairs import SmallSize, SmallSizeOrNone, Synthetic
 from regard.data.media_files import MediaFiles
@@ -59,7 +58,7 @@ class CaptionTables(TableFiles[Captioned]):
     split: str | int | None = None
     """The column of an image's set: train, valid (or val, or dev) or test."""
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("table", "folder")
+    recognised = ("table", "folder")
     noun = "images"
     expected = (
         "a table of images and captions, or a folder with one, as --set data.train=PATH"

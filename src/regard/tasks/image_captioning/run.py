@@ -1,30 +1,107 @@
-"""A trained captioner of images: `load(folder).predict(images)`."""
+"""Image captioning, with the attention of each word to places of the image."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.memory import Memory
+from regard.data.images import digest_image
+from regard.data.rows import convert_sets
 from regard.decoding.streaming import StreamSource
-from regard.images import Image
+from regard.images import Augmentation, Image, Preparation
 from regard.maps.lookups import Patches, patch_labels
-from regard.metrics import METRICS
+from regard.metrics import METRICS, Metrics, TextMetricName
 from regard.models.captioner import Captioner
-from regard.models.catalog import CAPTIONERS
+from regard.models.catalog import CAPTIONERS, CaptionerConfig
 from regard.pictures.overlay import overlays
-from regard.tasks.generating import GeneratingRun
-from regard.tasks.image_captioning.config import ImageCaptioning
+from regard.storage.run_folder import RunDirectory
+from regard.tasks.base import TOKENIZER, Setup, digest_splits, setup_task
+from regard.tasks.fine_tuning import PretrainedPart, PretrainedSource
+from regard.tasks.generating import (
+    GeneratingBatch,
+    GeneratingObjective,
+    GeneratingRun,
+    GeneratingSettings,
+)
 from regard.tasks.image_captioning.data import (
     Box,
     Captioned,
     CaptionTables,
+    Scenes,
 )
-from regard.tasks.image_inputs import ImageRun
+from regard.tasks.image_inputs import ImageRun, ImageSettings
 from regard.tasks.options import EvaluationOptions
+from regard.tasks.run import Task
+from regard.tasks.summary import encode_for_request, summarize_texts
 from regard.text import Tokenizer
+from regard.training.objectives import Carried, Loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageCaptioning(ImageSettings, GeneratingSettings, PretrainedSource):
+    """The run file of image captioning.
+
+    A batch has room for `training.batch_tokens` cells and words. With `model.trunk` the
+    `images` of the trunk's run replace those of this file.
+    """
+
+    task: Literal["image-captioning"] = "image-captioning"
+    data: Scenes | CaptionTables
+    images: Preparation = field(default_factory=Preparation)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    model: CaptionerConfig
+    metrics: tuple[TextMetricName, ...] = ("cider", "bleu", "rouge-l")
+    """Metrics of validation and test; the first chooses the best weights."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.source_part is None or self.source_part.has_sizes:
+            self.check_sizes(self.model.image)
+        if self.augmentation.flip and isinstance(self.data, Scenes):
+            raise ValueError(
+                "augmentation.flip turns left into right, which the captions of scenes describe; set it false"
+            )
+
+    @property
+    def source_part(self) -> PretrainedPart | None:
+        """The trunk of the model."""
+        trunk = self.model.trunk
+        if trunk is None:
+            return None
+        return PretrainedPart(
+            "model.trunk.vit",
+            trunk.vit,
+            "image-classification",
+            "`regard train vit` or `regard import`",
+            trunk.sizes is not None,
+        )
+
+    def with_sizes(self, source: Any) -> "ImageCaptioning":
+        """Return the run file with the trunk's sizes and the `images` of its run."""
+        assert self.model.trunk is not None
+        model = replace(
+            self.model,
+            image=source.size,
+            channels=source.model.channels,
+            stages=(),
+            trunk=replace(self.model.trunk, sizes=source.model),
+        )
+        return replace(self, images=source.images, model=model)
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of an image, the decoder's memory."""
+        return self.model.side**2
+
+    def normalize(self, caption: str) -> str:
+        """Return a caption as the tokenizer reads it, lowercased with `lower`."""
+        return caption.lower() if self.lower else caption
+
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +146,7 @@ class ImageCaptioningRun(ImageRun, GeneratingRun[Image, Captioned]):
 
     def compute_metrics(
         self, examples: Sequence[Captioned], options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return the run's metrics, and how words point at objects with known boxes."""
         search = self.config.search.with_beam(options.beam)
         ids = [list(best.tokens) for best, *_ in self.search(examples, search)]
@@ -78,7 +155,7 @@ class ImageCaptioningRun(ImageRun, GeneratingRun[Image, Captioned]):
             [self.config.normalize(caption) for caption in image.captions]
             for image in examples
         ]
-        scores: dict[str, float] = {
+        scores: Metrics = {
             name: METRICS[name](outputs, references) for name in self.config.metrics
         }
         share = self.measure_pointing(examples, ids)
@@ -136,3 +213,115 @@ def overlap(box: Box, side: int) -> np.ndarray:
         covered = np.minimum(edges[1:], last) - np.maximum(edges[:-1], first)
         shares.append(np.clip(covered, 0, None) * side)
     return np.outer(*shares)
+
+
+PRETRAINED = {"encoder.vit": "encoder."}
+"""The pretrained part of a model, with its parameters' prefix in the trunk's run."""
+
+
+class CaptionObjective(GeneratingObjective[Captioned]):
+    """Maximum likelihood of each caption given its image, one token at a time."""
+
+    higher_is_better = True
+
+    def __init__(
+        self,
+        run: ImageCaptioningRun,
+        train: Sequence[Captioned],
+        valid: Sequence[Captioned],
+    ):
+        encode = run.tokenizer.encode
+        self.captions = [
+            (image, encode(run.config.normalize(text)))
+            for image in train
+            for text in image.captions
+        ]
+        cells = run.config.cells
+        super().__init__(
+            run,
+            train,
+            valid,
+            [(cells, max(cells, len(ids) + 1)) for _, ids in self.captions],
+            "captions",
+        )
+
+    def place(self, index: int) -> str:
+        return self.captions[index][0].place
+
+    def batch(self, epoch: int, indices: list[int]) -> GeneratingBatch:
+        captions = [self.captions[index] for index in indices]
+        seed = self.settings.seed
+        pixels = [
+            self.config.augment(image, seed, epoch, index)
+            for index, (image, _) in zip(indices, captions, strict=True)
+        ]
+        cells = torch.full((len(indices),), self.config.cells)
+        ids = [ids for _, ids in captions]
+        return self.make_batch(torch.stack(pixels), cells, cells, ids)
+
+    def loss(
+        self,
+        model: nn.Module,
+        batch: GeneratingBatch,
+        update: int,
+        carried: Carried | None = None,
+    ) -> Loss:
+        assert isinstance(model, Captioner)
+        total = self.attention_loss.of(
+            model, (batch.source,), batch, self.settings, update
+        )
+        return Loss(total, batch.target_tokens)
+
+
+def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setup:
+    """Read images and captions, check every image, and build model and objective.
+
+    Raises:
+        InputError: The images, the captions or the model are invalid.
+    """
+    splits = convert_sets(config.data.load(), config.check_image, config.data)
+    texts = [
+        config.normalize(text) for image in splits.train for text in image.captions
+    ]
+    run = ImageCaptioningRun.create(config, folder, texts)
+    objective = CaptionObjective(run, splits.train, splits.valid)
+    details = [f"a vocabulary of {run.tokenizer.size:,}"]
+    trunk = config.model.trunk
+    if trunk is not None:
+        weights = "stay" if trunk.frozen else "learn with the rest"
+        details.append(f"images as {trunk.vit} prepares them, whose weights {weights}")
+    first = splits.train[0].image
+    images, warnings = config.describe(splits.train)
+    place = str(first) if isinstance(first, Path) else splits.train[0].place
+    read_caption = run.tokenizer, lambda image: config.normalize(image.captions[0])
+    summary = summarize_texts(
+        config.data,
+        splits,
+        {"caption": read_caption},
+        unit="images",
+        images=images,
+        example={"image": place},
+        request={"image": encode_for_request(first)},
+        warnings=warnings,
+    )
+    return setup_task(
+        run.model,
+        objective,
+        splits,
+        digest_splits(
+            splits,
+            lambda image: (
+                "\0".join((digest_image(image.image), *image.captions)) + "\n"
+            ),
+        ),
+        summary,
+        counts=[f"{len(texts):,} captions"],
+        details=details,
+        tokenizers={TOKENIZER: run.tokenizer},
+        pretrained={} if trunk is None else PRETRAINED,
+    )
+
+
+TASK = Task(
+    ImageCaptioning, setup, ImageCaptioningRun, command="regard predict {} IMAGE"
+)

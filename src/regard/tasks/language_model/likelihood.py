@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.data.cache import Ragged, Shard, cache_table
-from regard.metrics import perplexity
+from regard.metrics import Metrics, perplexity
 from regard.models.language_model import LanguageModel
 from regard.shapes import Float, Int
 from regard.text import Tokenizer
@@ -114,7 +114,7 @@ def _window_losses(model: LanguageModel, tokens: Tensor, context: int) -> Tensor
 
 def measure_texts(
     model: LanguageModel, tokenizer: Tokenizer, texts: Sequence[str]
-) -> dict[str, float]:
+) -> Metrics:
     """Return the perplexity of consecutive texts, over all tokens and ends of texts.
 
     Returns:

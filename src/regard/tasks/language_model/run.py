@@ -1,15 +1,11 @@
-"""Language models: the trained run, windows of text, the loss and the set-up.
-
-Batches are pure functions of the seed and the epoch. Every epoch cuts the text at other
-positions. The first token is input only.
-"""
+"""Language modelling: the run file, the training, and the trained run."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,9 +15,11 @@ from regard.attention.memory import Memory
 from regard.data.batches import Batch, Order, batch_rows
 from regard.data.batches import Consecutive as ConsecutiveBatches
 from regard.data.batches import Shuffled as ShuffledBatches
+from regard.data.texts import RunningText
 from regard.data.tokens import side
 from regard.decoding.search import (
     DecodingConstraints,
+    Search,
     writable,
 )
 from regard.decoding.streaming import (
@@ -32,9 +30,11 @@ from regard.decoding.streaming import (
 )
 from regard.errors import InputError, quote
 from regard.maps.lookups import select_rows
-from regard.models.catalog import build_language_model
-from regard.models.language_model import LanguageModel
-from regard.nn.decoders import Prompted
+from regard.metrics import Metrics
+from regard.models.catalog import LANGUAGE_MODELS, LanguageModelConfig
+from regard.models.language_model import LanguageModel, check_smoothing
+from regard.models.sizes import Size
+from regard.nn.decoders import Before, Prompted
 from regard.shapes import Float, Int
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
@@ -48,7 +48,6 @@ from regard.tasks.base import (
     load_or_train,
     setup_task,
 )
-from regard.tasks.language_model.config import LanguageModelling
 from regard.tasks.language_model.likelihood import (
     TokenStream,
     measure_texts,
@@ -58,15 +57,49 @@ from regard.tasks.options import (
     SEARCHING,
     AttributionOptions,
     EvaluationOptions,
+    GeneratedText,
+    Json,
     PredictOptions,
     StreamOptions,
+    TextPrediction,
+    rank_distinct,
 )
-from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
-from regard.tasks.run import text_warnings
+from regard.tasks.run import Task, check_one_text, text_warnings
 from regard.tasks.summary import summarize_text
-from regard.text import Tokenizer
+from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import Carried, Loss
 from regard.training.settings import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelling:
+    """The run file of a language model.
+
+    The model's state is carried from one window to the next, without a gradient.
+    """
+
+    task: Literal["language-model"] = "language-model"
+    data: RunningText
+    model: LanguageModelConfig
+    tokenizer: TokenizerSettings | None = None
+    window: Size = 70
+    """Tokens of a window; a batch has as many as fit in `training.batch_tokens`."""
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=lambda: Search(temperature=1.0))
+    before: Before = "end"
+    """The token before a text to continue: an end, the start, or nothing."""
+    tokens: Size = 100
+    """The most tokens of a continuation."""
+
+    def __post_init__(self) -> None:
+        if self.training.batch_tokens < self.window:
+            raise ValueError(
+                f"training.batch_tokens is {self.training.batch_tokens}, less than the "
+                f"window of {self.window} tokens; raise it or shorten the window"
+            )
+        check_smoothing(self.model.softmax, self.training.label_smoothing)
+        check_one_text(self)
+
 
 VOCABULARY = "(vocabulary)"
 """The label of a copying model's entry for its vocabulary."""
@@ -80,28 +113,26 @@ class LanguageModelRun(TextRun[GeneratedText]):
     config: LanguageModelling
     model: LanguageModel
     supports = {
-        "predict": frozenset({"beam", "n_best", *SEARCHING, "tokens"}),
-        "stream": frozenset(
-            {*SEARCHING, "tokens", "prefix", "prefix_tokens", "candidates"}
-        ),
-        "evaluate": frozenset({"files", "columns"}),
-        "attribute": frozenset(
-            {"kinds", "maps", "target", "finished", "target_tokens"}
-        ),
+        "predict": ("beam", "n_best", *SEARCHING, "tokens"),
+        "stream": (*SEARCHING, "tokens", "prefix", "prefix_tokens", "candidates"),
+        "evaluate": ("files", "columns"),
+        "attribute": ("kinds", "maps", "cut", "target", "finished", "target_tokens"),
     }
     data_hint = "give a file of text"
 
     @staticmethod
     def build(config: LanguageModelling, tokenizer: Tokenizer) -> LanguageModel:
-        return build_language_model(config.model, tokenizer.size, tokenizer.special)
+        model = LANGUAGE_MODELS.build(config.model, tokenizer.size)
+        model.special = tokenizer.special
+        return model
 
     def warnings(self, text: str) -> list[str]:
         return text_warnings(self.tokenizer, {"prompt": text} if text.strip() else {})
 
-    def record(self, example: str) -> dict[str, Any]:
+    def record(self, example: str) -> Json:
         return {"prompt": example}
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> Json:
         return super().description() | {
             "kind": "prompt",
             "model": self.config.model.name,
@@ -121,7 +152,7 @@ class LanguageModelRun(TextRun[GeneratedText]):
 
     def compute_metrics(
         self, examples: Sequence[str], options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return the perplexity of consecutive texts."""
         return measure_texts(self.model, self.tokenizer, examples)
 
@@ -418,7 +449,7 @@ class LanguageModelObjective:
         tensors = None if after is None else after.parts()
         return Loss(total, batch.expected.numel(), tensors)
 
-    def validate(self, model: Any) -> dict[str, float]:
+    def validate(self, model: Any) -> Metrics:
         return measure_texts(model, self.tokenizer, self.valid)
 
 
@@ -487,3 +518,8 @@ def setup(config: LanguageModelling, folder: RunDirectory, processes: int) -> Se
         summarize_text(config.data, splits, tokenizer),
         details=[f"{len(tokens):,} tokens"],
     )
+
+
+TASK = Task(
+    LanguageModelling, setup, LanguageModelRun, command="regard generate {} PROMPT"
+)

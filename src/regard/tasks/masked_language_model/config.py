@@ -5,13 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from random import Random
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from regard.config.file_kinds import Kind
 from regard.data.batches import (
     Batch,
     Ids,
@@ -25,6 +23,7 @@ from regard.data.splits import Tail
 from regard.data.texts import lines_of
 from regard.errors import InputError
 from regard.models.catalog import MaskedModelConfig
+from regard.models.sizes import Fraction
 from regard.shapes import Int
 from regard.tasks.run import check_one_text
 from regard.text import TokenizerSettings
@@ -57,7 +56,7 @@ class Documents(DataFiles[Document]):
     """The column of a table, each value of which is a document or several."""
     held_out: Tail = 0.1
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("file",)
+    recognised = ("file",)
 
     expected = "a text file, as --set data.train=FILE"
 
@@ -95,7 +94,7 @@ class Documents(DataFiles[Document]):
 class Masking:
     """The choice of tokens to predict."""
 
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    share: Fraction = 0.15
     """The share of all tokens."""
 
 

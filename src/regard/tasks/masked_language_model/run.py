@@ -13,7 +13,7 @@ from regard.data.batches import pad_rows
 from regard.data.splits import Splits
 from regard.data.tokens import side
 from regard.errors import InputError, quote
-from regard.metrics import perplexity
+from regard.metrics import Metrics, perplexity
 from regard.models.bert import Bert
 from regard.models.catalog import MASKED_MODELS
 from regard.models.pretrained import PretrainedMaskedLM
@@ -37,9 +37,16 @@ from regard.tasks.masked_language_model.config import (
     MaskedLanguageModelling,
     MaskedTexts,
 )
-from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import ShortRepr, TextPrediction, flat
-from regard.tasks.run import refuse_one
+from regard.tasks.options import (
+    AttributionOptions,
+    EvaluationOptions,
+    Json,
+    PredictOptions,
+    ShortRepr,
+    TextPrediction,
+    flat,
+)
+from regard.tasks.run import Task, refuse_one
 from regard.tasks.summary import describe_rows, summarize_text
 from regard.text import Tokenizer
 from regard.training.objectives import Carried, Loss
@@ -63,7 +70,7 @@ class FilledBlank:
     token: str
     probability: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return plain values for JSON."""
         return dict(vars(self))
 
@@ -89,7 +96,7 @@ class FilledText(ShortRepr):
             for way in ways
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return plain values for JSON."""
         blanks = [[way.to_json() for way in ways] for ways in self.blanks]
         return {"filled": self.text, "blanks": blanks}
@@ -101,9 +108,9 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
     config: MaskedLanguageModelling
     model: Bert | PretrainedMaskedLM
     supports = {
-        "predict": frozenset({"n_best"}),
-        "evaluate": frozenset({"files", "columns"}),
-        "attribute": frozenset({"kinds", "maps"}),
+        "predict": ("n_best",),
+        "evaluate": ("files", "columns"),
+        "attribute": ("kinds", "maps", "cut"),
     }
     data_hint = "give a file of documents"
 
@@ -116,7 +123,7 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
 
     def compute_metrics(
         self, examples: Sequence[Document], options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return the accuracy on masked tokens, which a fixed seed chooses.
 
         Raises:
@@ -222,6 +229,18 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
         return torch.stack(vectors)
 
     @torch.no_grad()
+    def token_states(self, text: str) -> tuple[list[str], Float[Tensor, "token width"]]:
+        """Return the tokens of a text, special ones included, and their last states.
+
+        Raises:
+            InputError: The text is too long.
+        """
+        ids = self._with_special(text, self.tokenizer.encode(text))
+        model = self.model
+        read = model.states if isinstance(model, PretrainedMaskedLM) else model
+        return self.tokenizer.pieces(ids), self._read([ids], read)[0].cpu()
+
+    @torch.no_grad()
     def layers(self, text: str) -> tuple[list[str], Float[Tensor, "layer token width"]]:
         """Return the tokens of a text, and the states of each in every layer.
 
@@ -253,7 +272,7 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
             filled[positions] = torch.tensor(tokens)
             text = self.tokenizer.decode(filled[1:-1].tolist())
 
-        if "gradient" in options.kinds:
+        if {"gradient", "effect"}.intersection(options.kinds):
             self._require_predictions()
         explained = Explained(
             self.tokenizer.pieces(tokens),
@@ -339,7 +358,7 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
 
 
 @torch.no_grad()
-def measure_masked(model: Any, texts: MaskedTexts, tokens: int) -> dict[str, float]:
+def measure_masked(model: Any, texts: MaskedTexts, tokens: int) -> Metrics:
     """Return accuracy, in percent, and perplexity of masked tokens.
 
     For a model that predicts it, `next-sentence` is the accuracy of whether one text
@@ -437,3 +456,11 @@ def setup(
         ),
         counts=[f"in {len(train):,} texts"],
     )
+
+
+TASK = Task(
+    MaskedLanguageModelling,
+    setup,
+    MaskedLanguageModelRun,
+    command="regard fill {} 'TEXT WITH A [MASK]', or regard embed {} TEXT",
+)

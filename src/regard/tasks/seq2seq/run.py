@@ -1,24 +1,32 @@
-"""A trained sequence-to-sequence model: `load(folder).predict(texts)`."""
+"""The run file of sequence-to-sequence, and a trained run: `load(folder).predict(texts)`."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
-from regard.attribution.aggregation import source_kinds
-from regard.attribution.cross_attention import (
+from regard.attention.record import record
+from regard.attribution.attention import (
     attribute_by_weights,
     attribute_cross_attention,
+    attribute_self_attention,
+    full_names,
     record_source_attention,
+    score_output,
+    source_attention_names,
+    source_kinds,
 )
+from regard.attribution.effects import MapCut, apply_cuts, plan_cuts
 from regard.attribution.kinds import Kind
-from regard.attribution.self_attention import attribute_self_attention
-from regard.data.pairs import Pair, Squad, Table, read_pair_files
+from regard.data.generated.pairs import Bitext, Dates, Letters, Questions
+from regard.data.pairs import Pair, Parallel, Squad, Table, read_pair_files
 from regard.data.records import Records
 from regard.data.texts import Dialogue, context
 from regard.data.tokens import Tokenizers, replace_absent_copies, report_cut
@@ -26,6 +34,7 @@ from regard.decoding.engine import Engine, can_convert
 from regard.decoding.sampling import Hypothesis
 from regard.decoding.search import (
     DecodingConstraints,
+    Search,
     encode_constraints,
     encode_prefix,
 )
@@ -45,23 +54,115 @@ from regard.errors import InputError
 from regard.maps.alignment import Alignment, join_words
 from regard.maps.lookups import Lookups, with_maps
 from regard.maps.reductions import average_maps
-from regard.metrics import METRICS, bleu_tokenization, perplexity
-from regard.models.catalog import build
+from regard.metrics import (
+    METRICS,
+    Metrics,
+    TextMetricName,
+    bleu_tokenization,
+    perplexity,
+)
+from regard.models.catalog import MODELS, ModelConfig
 from regard.nn.decoders import EncoderDecoder
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.base import SOURCE, TARGET
+from regard.tasks.fine_tuning import WordVectors
 from regard.tasks.options import (
     SEARCHING,
     AttributionOptions,
     EvaluationOptions,
+    GeneratedText,
+    Json,
     PredictOptions,
     StreamOptions,
+    TextPrediction,
+    rank_distinct,
 )
-from regard.tasks.prediction import GeneratedText, TextPrediction, rank_distinct
 from regard.tasks.run import Run, text_warnings
-from regard.tasks.seq2seq.config import PERPLEXITY, Seq2Seq
-from regard.text import Tokenizer
+from regard.text import Tokenizer, TokenizerSettings
+from regard.training.objectives import AttentionLosses
+from regard.training.settings import Training
+
+PERPLEXITY = "perplexity"
+MetricName = TextMetricName | Literal["perplexity"]
+"""The perplexity is of the targets' tokens and needs no search; lower is better."""
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """One tokenizer a side, or with `shared` one for both."""
+
+    source: TokenizerSettings
+    target: TokenizerSettings | None = None
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        if self.shared and self.target is not None:
+            raise ValueError(
+                "shared tokenizers have one description, `source`; remove `target` or `shared`"
+            )
+        if not self.shared and self.target is None:
+            raise ValueError("`target` is missing; describe it or set `shared: true`")
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether both sides have the same entries.
+
+        A published model has two segmentations of one vocabulary.
+        """
+        return self.shared or (
+            self.target is not None
+            and self.source.kind == self.target.kind == "pipeline"
+        )
+
+
+UNDECIDED = TokenizerPair(TokenizerSettings("pipeline"), shared=True)
+"""The tokenizers of a pretrained model before training has read them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2Seq:
+    """The run file of sequence-to-sequence."""
+
+    task: Literal["seq2seq"] = "seq2seq"
+    data: Dates | Questions | Bitext | Letters | Parallel | Table | Dialogue | Squad
+    model: ModelConfig
+    metrics: tuple[MetricName, ...]
+    """Metrics of validation and test; the first chooses the best weights."""
+    tokenizers: TokenizerPair = UNDECIDED
+    vectors: WordVectors | None = None
+    """Word vectors that the table of the source's words starts from."""
+    training: Training = field(default_factory=Training)
+    search: Search = field(default_factory=Search)
+    truncate: bool = False
+    """Cut texts that are longer than the model takes, instead of refusing them."""
+    attention_losses: AttentionLosses = field(default_factory=AttentionLosses)
+    """Losses of the attention weights, each with its weight; 0 leaves one out."""
+    output_bias: Literal["zeros", "frequencies"] = "zeros"
+    """The initial output bias: zeros, or the logarithm of each token's frequency."""
+
+    @property
+    def command(self) -> str:
+        """The use of a run: one of dialogue replies to what was said before."""
+        is_dialogue = self.data.kind == "dialogue"
+        return "regard chat {}" if is_dialogue else "regard predict {} TEXT"
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ValueError("`metrics` is empty; name at least one")
+        if self.tokenizers == UNDECIDED and self.model.name != "pretrained":
+            raise ValueError("tokenizers is missing; describe source and target")
+        if self.vectors is not None:
+            self.vectors.check_start(self.training.start)
+        if self.model.one_tokenizer and not self.tokenizers.shared:
+            raise ValueError(
+                f"model {self.model.name} needs one vocabulary; set tokenizers.shared: true"
+            )
+        if self.model.shared and not self.tokenizers.one_vocabulary:
+            raise ValueError(
+                "model.shared needs one vocabulary; set tokenizers.shared: true, or model.shared: false"
+            )
+
 
 log = logging.getLogger("regard")
 WordMaps = Float[np.ndarray, "map _target _source"]
@@ -74,17 +175,31 @@ def load_tokenizers(run: RunDirectory, config: Seq2Seq) -> Tokenizers:
     return Tokenizers(source, target, copying=config.model.copying)
 
 
+def build_model(config: ModelConfig, tokenizers: Tokenizers) -> EncoderDecoder:
+    """Return the model of a configuration for two vocabularies, with fresh weights."""
+    model = MODELS.build(config, *tokenizers.sizes)
+    model.source_special, model.decoder.special = tokenizers.special
+    return model
+
+
 class Seq2SeqRun(Run[str, GeneratedText]):
     """A trained model with its tokenizers and its run file. Examples are texts."""
 
     config: Seq2Seq
     model: EncoderDecoder
     supports = {
-        "predict": frozenset({"beam", "n_best", *SEARCHING, "prefix", "attention"}),
-        "stream": frozenset({*SEARCHING, "prefix", "prefix_tokens", "candidates"}),
-        "evaluate": frozenset({"files", "beam", "columns", "skip_bad"}),
-        "attribute": frozenset(
-            {"beam", "role", "kinds", "maps", "target", "finished", "target_tokens"}
+        "predict": ("beam", "n_best", *SEARCHING, "prefix", "attention"),
+        "stream": (*SEARCHING, "prefix", "prefix_tokens", "candidates"),
+        "evaluate": ("files", "beam", "columns", "skip_bad"),
+        "attribute": (
+            "beam",
+            "role",
+            "kinds",
+            "maps",
+            "cut",
+            "target",
+            "finished",
+            "target_tokens",
         ),
     }
     data_hint = "give files of pairs"
@@ -99,8 +214,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     def open(cls, run: RunDirectory, config: Seq2Seq) -> "Seq2SeqRun":
         """Open the run in a folder, its model with initial weights."""
         tokenizers = load_tokenizers(run, config)
-        model = build(config.model, *tokenizers.sizes, tokenizers.special)
-        return cls(config, model, tokenizers)
+        return cls(config, build_model(config.model, tokenizers), tokenizers)
 
     def use_engine(self, folder: RunDirectory, *, int8: bool = False) -> None:
         is_transformer = self.config.model.name == "transformer"
@@ -132,7 +246,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         tokens = self.tokenizers.source_ids(text)
         return limit.report(1, 1) if limit and len(tokens) >= limit.tokens else ""
 
-    def record(self, example: str) -> dict[str, Any]:
+    def record(self, example: str) -> Json:
         return {"source": example}
 
     def read(
@@ -149,7 +263,16 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     def kinds(self) -> tuple[Kind, ...]:
         return source_kinds(self.model)
 
-    def description(self) -> dict[str, Any]:
+    @property
+    def effect_modules(self) -> Sequence[str]:
+        if "effect" not in self.kinds:
+            return ()
+        return full_names("decoder", source_attention_names(self.model))
+
+    def input_of(self, example: Pair) -> str:
+        return example.source
+
+    def description(self) -> Json:
         return super().description() | {
             "kind": "text",
             "model": self.config.model.name,
@@ -315,7 +438,12 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             """Return every layer and head of one kind, and the one map of those chosen."""
             if options.role in (None, "cross"):
                 return attribute_cross_attention(
-                    self.model, (source, target), labels, kind, options.maps
+                    self.model,
+                    (source, target),
+                    labels,
+                    kind,
+                    options.maps,
+                    options.cut,
                 )
             return attribute_self_attention(
                 self.model, options.role, (source, inputs), labels, options.maps, kind
@@ -326,6 +454,45 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         return Attribution(
             prediction, example, (lookups,), results[0][1], options, has_heads=True
         )
+
+    @property
+    def can_cut(self) -> bool:
+        return "effect" in self.kinds
+
+    @torch.no_grad()
+    def compare_cuts(
+        self,
+        example: str,
+        cuts: Sequence[MapCut],
+        options: AttributionOptions,
+        *,
+        forced: int = 0,
+    ) -> Json:
+        model, sides = self.model, self.tokenizers
+        (source,) = self.encode_sources([example])
+        _, target = self._write_output(example, source, options)
+        pieces = sides.target_pieces(target, example)  # refuses ids of no piece
+        prefix = tuple(target[:forced])
+        size = sides.target.size + len(sides.own_words(example))
+        check_prefixes([prefix], size, sides.target.special)
+        names = full_names("decoder", source_attention_names(model))
+        with self._guard(options):
+            with record(model, names) as maps:
+                before = score_output(model, (source, target))
+            plan = plan_cuts(maps, cuts)
+            with apply_cuts(model, plan):
+                after = score_output(model, (source, target))
+            search = self.config.search.with_beam(options.beam)
+            with apply_cuts(model, plan, strict=False):
+                constraints = DecodingConstraints(1, (prefix,))
+                results = search_ids([model], [source], search, constraints)
+        ((best, *_),) = results[0]
+        return {
+            "tokens": list(pieces),
+            "before": before[0].tolist(),
+            "after": after[0].tolist(),
+            "prediction": self._write_text(example, source, best, None).to_json(),
+        }
 
     def encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode sources, and log how many were cut.
@@ -419,7 +586,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
 
     def compute_metrics(
         self, examples: Sequence[Pair], options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return the metrics on all pairs, and on each group as `metric/group`."""
         sides = self.tokenizers
         metrics = self.config.metrics
@@ -452,7 +619,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
                     result = METRICS[name]([outputs[row] for row in rows], references)
                 scores[name + suffix] = result
 
-        scores: dict[str, float] = {}
+        scores: Metrics = {}
         score(range(len(examples)))
         groups = sorted({pair.group for pair in examples})
         for group in groups if len(groups) > 1 else ():

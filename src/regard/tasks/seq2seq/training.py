@@ -21,7 +21,6 @@ from regard.data.splits import Splits
 from regard.data.tokens import Tokenizers, replace_absent_copies
 from regard.decoding.texts import check_lengths
 from regard.errors import InputError
-from regard.models.catalog import build
 from regard.nn.decoders import EncoderDecoder
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
@@ -36,8 +35,14 @@ from regard.tasks.base import (
     train_on_examples,
 )
 from regard.tasks.fine_tuning import initialize_word_vectors
-from regard.tasks.seq2seq.config import PERPLEXITY, Seq2Seq
-from regard.tasks.seq2seq.run import Seq2SeqRun, load_tokenizers
+from regard.tasks.run import Task
+from regard.tasks.seq2seq.run import (
+    PERPLEXITY,
+    Seq2Seq,
+    Seq2SeqRun,
+    build_model,
+    load_tokenizers,
+)
 from regard.tasks.summary import summarize_texts
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import AttentionLoss, Carried, Loss
@@ -248,7 +253,7 @@ def setup_pairs(
     Raises:
         InputError: The data, the model or the search is invalid.
     """
-    model = build(config.model, *tokenizers.sizes, tokenizers.special)
+    model = build_model(config.model, tokenizers)
     check_beam(config.search.beam, tokenizers.target.size, "target vocabulary")
     objective = Seq2SeqObjective(config, splits, tokenizers, model)
     if config.output_bias == "frequencies":
@@ -318,3 +323,6 @@ def read_sides(pairs: Sequence[Pair], *sides: str) -> Iterator[str]:
 def digest_pairs(splits: Splits[Pair]) -> str:
     """Identify the training and the validation pairs."""
     return digest_splits(splits, lambda pair: f"{pair.source}\0{pair.target}\n")
+
+
+TASK = Task(Seq2Seq, setup, Seq2SeqRun, command="")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import regex
 
-from regard.config.file_kinds import Kind, suffix
+from regard.config.file_kinds import suffix
 from regard.data.data_files import DataFiles
 from regard.data.files import Line, iterate_lines
 from regard.data.generated.pairs import (
@@ -90,7 +90,7 @@ class TaggedFiles(DataFiles[Tagged]):
         tag: The column of its tag in other files, from 1, or from the end with -1.
     """
 
-    recognised: ClassVar[tuple[Kind, ...]] = ("file",)
+    recognised = ("file",)
     example_type = Tagged
     noun = "texts"
     expected = "a file of tagged words, as --set data.train=FILE"
@@ -212,6 +212,12 @@ def read_sentences(path: str) -> Iterator[Located]:
     lines: list[str] = []
     place = ""
     for number, _, line in chain(iterate_lines(path), [Line(0, 0, "")]):
+        cells = {cell.strip(' "').lower() for cell in re.split("[\t,;]", line)}
+        if number == 1 and len(cells) > 1 and cells & {"text", "sentence"}:
+            raise InputError(
+                f"{path}: a table with a text a row; expected a word and its tag a line, "
+                "or JSON lines with `text` and its `spans`, lists of [start, end, label]"
+            )
         if line.strip() and not COMMENT.match(line):
             place = place if lines else f"{path}:{number}"
             lines.append(line)
@@ -272,6 +278,21 @@ def parse_span(value: Any) -> tuple[int, int, str]:
 def word_places(text: str) -> tuple[Place, ...]:
     """Return the positions of the words of a text; spaces and punctuation divide them."""
     return tuple(match.span() for match in WORD.finditer(text))
+
+
+def space_out(text: str, words: Sequence[Place]) -> tuple[str, tuple[Place, ...]]:
+    """Return a text with blanks between words of scripts that are written without."""
+    parts = []
+    places = []
+    last = shift = 0
+    for start, end in words:
+        if start == last and start and regex.search(UNSPACED, text[start - 1 : end]):
+            parts.append(" ")
+            shift += 1
+        parts.append(text[last:end])
+        places.append((start + shift, end + shift))
+        last = end
+    return "".join([*parts, text[last:]]), tuple(places)
 
 
 def of_words(words: Sequence[str], tags: Sequence[str]) -> Tagged:
@@ -372,7 +393,7 @@ class Tagging(FineTuning):
     A text of more tokens than `model.context` is read in several parts.
     """
 
-    takes: ClassVar[tuple[str, ...]] = tuple(TAGGERS)
+    takes = tuple(TAGGERS)
 
     task: Literal["tagging"] = "tagging"
     data: TaggedFiles | Names | Pronouns

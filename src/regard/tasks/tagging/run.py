@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import regex
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -22,7 +23,14 @@ from regard.data.records import Records
 from regard.data.tokens import parts_of, side
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, TextWeights, stack_texts
-from regard.metrics import OUTSIDE, Entity, entity_metrics, find_entities
+from regard.metrics import (
+    OUTSIDE,
+    UNSPACED,
+    Entity,
+    Metrics,
+    entity_metrics,
+    find_entities,
+)
 from regard.models.catalog import TAGGERS
 from regard.pictures.shaded_text import draw_shaded_text
 from regard.shapes import Float
@@ -44,9 +52,14 @@ from regard.tasks.class_prediction import (
     log_constant_accuracy,
     order_like_start,
 )
-from regard.tasks.options import AttributionOptions, EvaluationOptions, PredictOptions
-from regard.tasks.prediction import ShortRepr
-from regard.tasks.run import log
+from regard.tasks.options import (
+    AttributionOptions,
+    EvaluationOptions,
+    Json,
+    PredictOptions,
+    ShortRepr,
+)
+from regard.tasks.run import Task, log
 from regard.tasks.summary import count_classes, sample_evenly, summarize_texts
 from regard.tasks.tagging.data import (
     Place,
@@ -54,6 +67,7 @@ from regard.tasks.tagging.data import (
     TaggedFiles,
     Tagging,
     describe_unread_scheme,
+    space_out,
     word_places,
 )
 from regard.text import Tokenizer
@@ -260,7 +274,7 @@ class TagsPrediction(ShortRepr):
             last = span.end
         return result + self.source[last:]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the spans in the form that training reads from JSON lines."""
         return {"spans": [dict(vars(span)) for span in self.spans]}
 
@@ -294,7 +308,17 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         self, text: str, words: Sequence[Place], tags: Sequence[int] = ()
     ) -> list[Part]:
         """Split a text into parts with `split_text`."""
+        text, words = self.separate(text, words)
         return split_text(self.tokenizer, self.context, text, words, tags)
+
+    def separate(
+        self, text: str, words: Sequence[Place]
+    ) -> tuple[str, Sequence[Place]]:
+        """Return a text and its words, with blanks between words that share a token."""
+        if regex.search(UNSPACED, text) is None:
+            return text, words
+        firsts = find_first_tokens(words, self.tokenizer.offsets(text))
+        return (text, words) if len(firsts) == len(words) else space_out(text, words)
 
     def collate(self, parts: Sequence[Part]) -> TextBatch:
         """Pad parts; tags are at the first tokens of words, `IGNORED` is elsewhere."""
@@ -321,7 +345,7 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         warning = "no entity is found: every word has the tag O"
         return [] if prediction.spans else [warning]
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> Json:
         return super().description() | {
             "kind": "document",
             "model": self.config.sizes.name,
@@ -346,7 +370,7 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
 
     def compute_metrics(
         self, examples: Sequence[Tagged], options: EvaluationOptions
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return percentages: F1, precision and recall of entities, accuracy of tags."""
         texts = [self.split(text.text, text.words) for text in examples]
         counts = [len(text.words) for text in examples]
@@ -395,6 +419,13 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
             predictions.append(TagsPrediction(text, tuple(spans)))
         return predictions
 
+    @property
+    def effect_modules(self) -> Sequence[str]:
+        return (self.model.self_attention,) * ("effect" in self.kinds)
+
+    def input_of(self, example: Tagged) -> str:
+        return example.text
+
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """Attribute the tokens of a text, or of its first part, to each other.
 
@@ -421,16 +452,23 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
             lambda: self.call([part])[0, positions],
             "no entity is predicted, and a gradient explains the tag of one",
         )
-        labels = side(self.tokenizer, part.ids, texts=[example])
+        spaced, _ = self.separate(example, words)
+        labels = side(self.tokenizer, part.ids, texts=[spaced])
         lookups, weights = attribute_tokens(self.model, labels, explained, options)
         attribution = Attribution(
-            prediction, prediction.text, (lookups,), weights, options, has_heads=True
+            prediction,
+            prediction.text,
+            (lookups,),
+            weights,
+            options,
+            has_heads=True,
+            rows=tuple(positions),
         )
         mean = attribution.mean_of_heads
         if not entities:
             return replace(attribution, detail=f"no entity found; {mean}")
-        offsets = self.tokenizer.offsets(example)
-        shades = shade_entities(example, offsets, part, entities[:DRAWN], weights)
+        offsets = self.tokenizer.offsets(spaced)
+        shades = shade_entities(spaced, offsets, part, entities[:DRAWN], weights)
         reader = "each entity"
         if len(entities) > DRAWN:
             reader = f"each of the first {DRAWN} of {len(entities)} entities"
@@ -472,3 +510,6 @@ def shade_entities(
         framed = [position - 1 for position in positions]
         texts.append(shade_parts([visible], [amounts], "the entity", framed))
     return stack_texts(texts)
+
+
+TASK = Task(Tagging, setup, TaggingRun, command="regard predict {} TEXT")

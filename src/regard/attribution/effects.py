@@ -1,0 +1,196 @@
+"""Effects: what an output loses where the model cannot attend to a position."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.attention.intervene import Cut, intervene
+from regard.attention.record import Maps, ReportsWeights, record
+from regard.errors import InputError, quote
+from regard.maps.alignment import Side
+from regard.maps.reductions import Numbers
+from regard.shapes import Float
+from regard.work import checkpoint
+
+log = logging.getLogger("regard")
+LIMIT = 4096
+"""The most forward passes of one map."""
+LONG = 64
+"""Forward passes that are said before they start."""
+Score = Callable[[int], Float[Tensor, "copy target"]]
+"""Number of copies of the input in a batch -> log-probabilities of the targets."""
+
+
+class Edges(NamedTuple):
+    """Edges to cut together; None means all queries."""
+
+    queries: Sequence[int] | None
+    keys: Sequence[int]
+
+
+@torch.no_grad()
+def measure_effects(
+    model: nn.Module,
+    names: str | Sequence[str],
+    score: Score,
+    cuts: Sequence[Edges] | None = None,
+    maps: Numbers = None,
+    batch: int = 1,
+) -> Float[np.ndarray, "target cut"]:
+    """Measure the log-probability that each target loses by each cut, in nats.
+
+    A negative number is a gain. Cuts are exact: the model runs again for each.
+
+    Args:
+        model: The model.
+        names: The modules that attend, as patterns for `record`.
+        score: Runs the model on copies of one input.
+        cuts: What to cut. Default: each key from all queries.
+        maps: The numbers of the heads to cut, layer x heads + head. Default: all.
+        batch: The most copies in one forward pass.
+
+    Raises:
+        InputError: There are too many cuts, or no map of a number.
+    """
+    with record(model, names) as recorded:
+        base = score(1)
+    skipped = 0
+    places: dict[str, list[int] | None] = dict.fromkeys(recorded)
+    if isinstance(model, ReportsWeights):
+        if maps is not None:
+            raise InputError(
+                "the effect of this model is that of all heads; choose no map"
+            )
+        skipped = model.skip_count
+        places = {"*": None}
+    elif maps is not None:
+        places = choose_heads(recorded, maps)
+    if cuts is None:
+        keys = max(item.shape[-1] for item in recorded.values())
+        cuts = [Edges(None, [key]) for key in range(keys)]
+    passes = -(-len(cuts) // batch)
+    if passes > LIMIT:
+        raise InputError(
+            f"the effects of {len(cuts)} cuts need {passes} forward passes, and the limit "
+            f"is {LIMIT}; choose a shorter text, or cut words (--cut word)"
+        )
+    if passes >= LONG:
+        log.info("effects: %d forward passes", passes)
+    effects = []
+    for first in range(0, len(cuts), batch):
+        checkpoint()
+        if passes >= LONG and first and first // batch % (passes // 10) == 0:
+            log.info("effects: %d of %d forward passes", first // batch, passes)
+        group = cuts[first : first + batch]
+        with ExitStack() as stack:
+            for name, heads in places.items():
+                changes = [
+                    Cut(
+                        queries=edges.queries,
+                        keys=[key + skipped for key in edges.keys],
+                        heads=heads,
+                        rows=[row],
+                    )
+                    for row, edges in enumerate(group)
+                ]
+                stack.enter_context(intervene(model, *changes, only=name))
+            effects.append(base - score(len(group)))
+    return torch.cat(effects).T.double().cpu().numpy()
+
+
+def choose_heads(maps: Maps, numbers: Sequence[int]) -> dict[str, list[int] | None]:
+    """Return the heads of each module by the numbers of their maps.
+
+    Raises:
+        InputError: There is no map of a number.
+    """
+    heads = []
+    for name, weights in maps.items():
+        count = weights.shape[1] if weights.ndim > 3 else 1
+        heads.extend((name, head) for head in range(count))
+    chosen: dict[str, list[int] | None] = {}
+    for number in numbers:
+        if not 0 <= number < len(heads):
+            raise InputError(f"there is no map {number}; there are {len(heads)} maps")
+        name, head = heads[number]
+        chosen[name] = [*(chosen.get(name) or []), head]
+    return chosen
+
+
+class MapCut(NamedTuple):
+    """Edges to cut in some maps; None means all queries, keys or maps."""
+
+    queries: Numbers = None
+    keys: Numbers = None
+    maps: Numbers = None
+
+
+def plan_cuts(maps: Maps, cuts: Sequence[MapCut]) -> dict[str, list[Cut]]:
+    """Return the cuts of each module that attends.
+
+    Raises:
+        InputError: There is no map of a number.
+    """
+    plan: dict[str, list[Cut]] = {}
+    for queries, keys, numbers in cuts:
+        places: dict[str, list[int] | None] = dict.fromkeys(maps)
+        if numbers is not None:
+            places = choose_heads(maps, numbers)
+        for name, heads in places.items():
+            cut = Cut(queries=queries, keys=keys, heads=heads)
+            plan.setdefault(name, []).append(cut)
+    return plan
+
+
+@contextmanager
+def apply_cuts(
+    model: nn.Module, plan: Mapping[str, Sequence[Cut]], *, strict: bool = True
+) -> Iterator[None]:
+    """Cut the attention of several modules, as `intervene` does."""
+    with ExitStack() as stack:
+        for name, cuts in plan.items():
+            stack.enter_context(intervene(model, *cuts, only=name, strict=strict))
+        yield
+
+
+def choose_cuts(cut: str, side: Side) -> list[Edges] | None:
+    """Return the cut of each position: None for each alone, or with others.
+
+    Args:
+        cut: "position", "word" for all pieces of a word, or words of the text, which are
+            cut together.
+        side: The pieces and their words.
+
+    Raises:
+        InputError: Single edges are to be cut, or the text has no such words.
+    """
+    if cut == "edge":
+        raise InputError(
+            "single edges are cut between an output and its source; choose position or "
+            "word"
+        )
+    if cut == "position":
+        return None
+    pieces: dict[int, list[int]] = {}
+    for piece, word in enumerate(side.words.indices):
+        pieces.setdefault(word, []).append(piece)
+    if cut == "word":
+        return [Edges(None, pieces[word]) for word in side.words.indices]
+    labels, wanted = side.words.labels, tuple(cut.split())
+    for first in range(len(labels)):
+        last = first + len(wanted)
+        if labels[first:last] == wanted:
+            span = [piece for word in range(first, last) for piece in pieces[word]]
+            return [
+                Edges(None, span if piece in span else [])
+                for piece in range(len(side.pieces))
+            ]
+    raise InputError(
+        f"cut is {quote(cut)}; expected position, word, edge, or words of the text: "
+        f"{quote(' '.join(labels))}"
+    )
