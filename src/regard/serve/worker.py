@@ -175,33 +175,31 @@ class PendingRequest:
         self.group = (name, operation.group(request))
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
-        self._unread = 0
+        # bytes by the thread that writes each number: waiting for the loop counts too
+        self._sent = self._taken = 0
 
     @property
     def is_active(self) -> bool:
         """Whether the answer is still wanted, and read as fast as it is computed."""
-        return not self.gone and self._unread <= MAX_UNREAD
+        return not self.gone and self._sent - self._taken <= MAX_UNREAD
 
     def put(self, event: Event) -> None:
         """Send an event from the worker's thread."""
+        self._sent += len(event.body)
         # a server that was told to quit at once has closed its loop
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._receive, event)
-
-    def _receive(self, event: Event) -> None:
-        self._unread += len(event.body)
-        self._events.put_nowait(event)
+            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
     async def next_event(self) -> Event:
         """Wait for the next event, in the loop."""
         event = await self._events.get()
-        self._unread -= len(event.body)
+        self._taken += len(event.body)
         return event
 
     def cancel(self) -> None:
         """Give the request up, in the loop: nobody waits for its answer."""
         self.gone = True
-        self._receive(CLIENT_GONE)
+        self._events.put_nowait(CLIENT_GONE)
 
 
 class Worker:
