@@ -40,9 +40,12 @@ def test_shuffled_weights_are_the_same_ones_on_keys_that_may_be_read():
 
 
 @pytest.mark.parametrize("make", [lambda: toys.translator("transformer"), toys.translator])
-def test_an_audit(make):
-    run = make()
+def test_an_audit(make, monkeypatch: pytest.MonkeyPatch):
+    """Other weights are searched for the whole output."""
+    run, module, counts = make(), "regard.experiments.audit.diverge", []
+    monkeypatch.setattr(module, lambda one, other: counts.append(one.shape[-2]) or diverge(one, other))
     found = audit(run, ["ein Haus", "das Haus"])
+    assert {*counts} == {len(item.text.split()) + 1 for item in run.predict(["ein Haus", "das Haus"])}
     assert [*found.kinds] == [kind for kind in run.kinds if kind != "effect"]
     assert found.changed.keys() == {"shuffled weights", "uniform weights"}
     assert len(found.adversaries) == 2
@@ -54,9 +57,6 @@ def test_an_audit(make):
         audit(run, [])
     with pytest.raises(InputError, match="a run of the task language-model cannot be audited"):
         audit(toys.language_model(), ["das Haus"])
-
-
-def test_of_tags():
     found = audit(toys.tagger(), ["das Haus ist alt"])
     assert found.kinds.keys() >= {"weights", "gradient"}
     assert not found.adversaries

@@ -208,13 +208,13 @@ class Intervener(Observer):
 
     def __init__(self, names: dict[int, str], changes: Sequence[Change]):
         self.names = names
-        self.list = changes
+        self.planned = changes
         self.counts: Counter[tuple[int, int]] = Counter()
         self.sizes = dict.fromkeys(AXES, 0)
         """The largest size of each axis so far."""
 
     def changes(self, module: nn.Module) -> bool:
-        return bool(self.list) and id(module) in self.names
+        return bool(self.planned) and id(module) in self.names
 
     def intervene(
         self,
@@ -233,7 +233,7 @@ class Intervener(Observer):
         for axis, size in zip(AXES, sizes, strict=True):
             self.sizes[axis] = max(self.sizes[axis], size)
         name = f"{name}:{call}" if call else name
-        return Place(self.list, name, first_query, first_key)
+        return Place(self.planned, name, first_query, first_key)
 
     def check(self) -> None:
         """Check that the model attended at the changed places.
@@ -241,12 +241,12 @@ class Intervener(Observer):
         Raises:
             ValueError: It did not attend, or a place does not exist.
         """
-        if self.list and not self.counts:
+        if self.planned and not self.counts:
             raise ValueError(
                 "nothing was changed: no chosen module attended inside the block; run "
                 "the model there, or choose other modules with only="
             )
-        for change in self.list:
+        for change in self.planned:
             for axis, size in self.sizes.items():
                 wrong = [
                     item for item in getattr(change, axis) or () if not 0 <= item < size

@@ -358,18 +358,29 @@ def map_effects(
     effects: Map, source: Sequence[str], target: Sequence[str]
 ) -> Attributed:
     """Return effects as signed lookups, and as one map in which gains are 0."""
+    return map_signed(effects, source, target, "effect", KIND_VERBS["effect"])
+
+
+def map_signed(
+    amounts: Map,
+    source: Sequence[str],
+    target: Sequence[str],
+    kind: str,
+    verbs: tuple[str, str],
+) -> Attributed:
+    """Return amounts of any sign as lookups, and as one map with 0 for negative ones."""
     lookups = Lookups(
-        effects[None, None],
+        amounts[None, None],
         tuple(source),
         tuple(target),
-        name="effect",
-        layers=("effect",),
-        verbs=KIND_VERBS["effect"],
-        kind="effect",
+        name=kind,
+        layers=(kind,),
+        verbs=verbs,
+        kind=kind,
         amounts=True,
         signed=True,
     )
-    return lookups, Alignment(np.maximum(effects, 0.0), tuple(source), tuple(target))
+    return lookups, Alignment(np.maximum(amounts, 0.0), tuple(source), tuple(target))
 
 
 def full_names(side: str, names: Names) -> list[str]:

@@ -60,15 +60,14 @@ def measure_effects(
     with record(model, names) as recorded:
         base = score(1)
     skipped = 0
-    places: dict[str, list[int] | None] = dict.fromkeys(recorded)
     if isinstance(model, ReportsWeights):
         if maps is not None:
             raise InputError(
                 "the effect of this model is that of all heads; choose no map"
             )
         skipped = model.skip_count
-        places = {"*": None}
-    elif maps is not None:
+        places: dict[str, list[int] | None] = {"*": None}
+    else:
         places = choose_heads(recorded, maps)
     if cuts is None:
         keys = max(item.shape[-1] for item in recorded.values())
@@ -87,32 +86,40 @@ def measure_effects(
         if passes >= LONG and first and first // batch % (passes // 10) == 0:
             log.info("effects: %d of %d forward passes", first // batch, passes)
         group = cuts[first : first + batch]
-        with ExitStack() as stack:
-            for name, heads in places.items():
-                changes = [
-                    Cut(
-                        queries=edges.queries,
-                        keys=[key + skipped for key in edges.keys],
-                        heads=heads,
-                        rows=[row],
-                    )
-                    for row, edges in enumerate(group)
-                ]
-                stack.enter_context(intervene(model, *changes, only=name))
+        plan: dict[str, list[Cut]] = {}
+        for name, heads in places.items():
+            plan[name] = [
+                Cut(
+                    queries=edges.queries,
+                    keys=[key + skipped for key in edges.keys],
+                    heads=heads,
+                    rows=[row],
+                )
+                for row, edges in enumerate(group)
+            ]
+        with apply_cuts(model, plan):
             effects.append(base - score(len(group)))
     return torch.cat(effects).T.double().cpu().numpy()
 
 
-def choose_heads(maps: Maps, numbers: Sequence[int]) -> dict[str, list[int] | None]:
-    """Return the heads of each module by the numbers of their maps.
-
-    Raises:
-        InputError: There is no map of a number.
-    """
+def list_heads(maps: Maps) -> list[tuple[str, int]]:
+    """Return the module and the head of each map, in the order of their numbers."""
     heads = []
     for name, weights in maps.items():
         count = weights.shape[1] if weights.ndim > 3 else 1
         heads.extend((name, head) for head in range(count))
+    return heads
+
+
+def choose_heads(maps: Maps, numbers: Numbers) -> dict[str, list[int] | None]:
+    """Return the heads of each module by the numbers of their maps; None for all.
+
+    Raises:
+        InputError: There is no map of a number.
+    """
+    if numbers is None:
+        return dict.fromkeys(maps)
+    heads = list_heads(maps)
     chosen: dict[str, list[int] | None] = {}
     for number in numbers:
         if not 0 <= number < len(heads):
@@ -138,10 +145,7 @@ def plan_cuts(maps: Maps, cuts: Sequence[MapCut]) -> dict[str, list[Cut]]:
     """
     plan: dict[str, list[Cut]] = {}
     for queries, keys, numbers in cuts:
-        places: dict[str, list[int] | None] = dict.fromkeys(maps)
-        if numbers is not None:
-            places = choose_heads(maps, numbers)
-        for name, heads in places.items():
+        for name, heads in choose_heads(maps, numbers).items():
             cut = Cut(queries=queries, keys=keys, heads=heads)
             plan.setdefault(name, []).append(cut)
     return plan

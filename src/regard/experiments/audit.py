@@ -17,7 +17,10 @@ from torch.nn import functional
 from regard.attention.intervene import Ablate, Change, Force, Place, Uniform, intervene
 from regard.attention.record import record
 from regard.attribution.attention import run_forced
+from regard.attribution.effects import list_heads
 from regard.attribution.kinds import KIND_NAMES, Kind
+from regard.data.pairs import Pair
+from regard.decoding.texts import encode_pairs
 from regard.errors import InputError, quote
 from regard.experiments.sweep import Finding, Setting
 from regard.maps.alignment import TextWeights
@@ -232,10 +235,15 @@ def audit(
     misled: list[tuple[float, str]] = []
     outputs, chances = 0, []
     for example in examples:
-        if run.attribute(example).rows == ():
+        weights = run.attribute(example, kinds=["weights"])
+        if weights.rows == ():
             continue  # nothing is predicted that an effect explains
-        effects, labels = read_map(run, example, "effect")
-        maps = {kind: read_map(run, example, kind)[0] for kind in kinds}
+        maps = {"weights": read_map(weights, "weights")[0]}
+        for kind in [kind for kind in kinds if kind != "weights"]:
+            attribution = run.attribute(example, kinds=[kind])
+            maps[kind] = read_map(attribution, kind)[0]
+        attribution = run.attribute(example, kinds=["effect"])
+        effects, labels = read_map(attribution, "effect")
         outputs += len(effects)
         for index, row in enumerate(effects):
             if row.max(initial=0.0) < NEEDED:
@@ -271,14 +279,9 @@ def audit(
     }
     with record(run.model, names) as recorded:
         run.predict(examples[:1])
-    counts = [
-        (name, weights.shape[1] if weights.ndim > 3 else 1)
-        for name, weights in recorded.items()
-    ]
-    places = [(name, head) for name, count in counts for head in range(count)]
     heads = {
         f"{name}, head {head}": share(Ablate(heads=[head]), name)
-        for name, head in places[:HEADS]
+        for name, head in list_heads(recorded)[:HEADS]
     }
     adversaries = []
     if isinstance(run.model, EncoderDecoder):
@@ -308,10 +311,9 @@ def attention_names(run: Any) -> list[str]:
 
 
 def read_map(
-    run: Any, example: Any, kind: Kind
+    attribution: Any, kind: Kind
 ) -> tuple[Float[np.ndarray, "_output _input"], tuple[Any, Any]]:
-    """Return a map of outputs by inputs, and the labels of both."""
-    attribution = run.attribute(example, kinds=[kind])
+    """Return the map of outputs by inputs of one kind, and the labels of both."""
     weights = attribution.weights
     if isinstance(weights, TextWeights):
         return weights.weights[None], (weights.labels, [attribution.prediction.text])
@@ -329,9 +331,9 @@ def find_adversary(run: Any, names: list[str], example: Any, steps: int = 60) ->
     distribution of each output token changes by at most `SAME_OUTPUT`.
     """
     model = run.model
-    (source,) = run.encode_sources([example])
-    target = run.attribute(example, kinds=["weights"]).prediction.ids
-    pair = source, list(target or [])
+    (prediction,) = run.predict([example])
+    pairs = [Pair(example, prediction.text, "audit")]
+    (pair,) = encode_pairs(model, run.tokenizers, pairs)
     with torch.no_grad():
         batch, recorded = run_forced(model, [pair], record(model, names))
         inputs = batch.source, batch.source_lengths, batch.target_in

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from regard.attribution.attention import map_signed
 from regard.hub.open_run import open_run
-from regard.maps.alignment import Alignment
-from regard.maps.lookups import Lookups
 from regard.pictures.canvas import round_up
 from regard.pictures.heatmap import heatmap
 from regard.shapes import Float
@@ -68,21 +66,10 @@ def similarity(model: Any, first: str, second: str) -> Similarity:
     parts = split_cosine(columns, rows)
     cosine = float(parts.sum())
     weights = parts.cpu().numpy()
-    lookups = Lookups(
-        weights[None, None],
-        tuple(source),
-        tuple(target),
-        name="similarity",
-        layers=("similarity",),
-        verbs=VERBS,
-        kind="similarity",
-        amounts=True,
-        signed=True,
-    )
+    lookups, positive = map_signed(weights, source, target, "similarity", VERBS)
     detail = f"the cells sum to the cosine {cosine:.3f}"
     if (weights < 0).any():
         detail += "; negative ones are white"
-    positive = Alignment(np.maximum(weights, 0.0), tuple(source), tuple(target))
     return Similarity(
         TextPrediction(f"{cosine:.4f}"),
         f"{first} | {second}",

@@ -475,9 +475,8 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         prefix = tuple(target[:forced])
         size = sides.target.size + len(sides.own_words(example))
         check_prefixes([prefix], size, sides.target.special)
-        names = full_names("decoder", source_attention_names(model))
         with self._guard(options):
-            with record(model, names) as maps:
+            with record(model, self.effect_modules) as maps:
                 before = score_output(model, (source, target))
             plan = plan_cuts(maps, cuts)
             with apply_cuts(model, plan):
