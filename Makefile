@@ -5,7 +5,7 @@
 # make sbom    dist/sbom.json    make wheels-twice    each wheel built twice is the same
 # make docs    docs/_build/html/index.html    make notebooks    docs/_build/notebooks, of the same pages, run
 # make test-triton    the kernels for GPUs, interpreted on a CPU    make mutants    plants bugs and shows which test finds each
-# make bench   the aims of speed, and which of them are met     make fuzz     changed files for each reader, by the thousand
+# make bench   the aims of speed, and which are met (ISA=avx2)     make fuzz     changed files for each reader, by the thousand
 # make constraints    constraints.txt and hashes.txt anew        make audit    known vulnerabilities of these packages
 # make verified       .venv from hashes.txt: Linux, x86-64, Python 3.11
 # All of them first make .venv; PYTHON names the interpreter (3.11 or newer) to make it with.
@@ -24,6 +24,8 @@ LOWEST := .venv-lowest
 LOWEST_TESTS := tests/config tests/text tests/data tests/attention tests/metrics tests/tasks/test_tagging.py \
 	tests/tasks/test_classification.py tests/training/test_loop.py tests/serve/test_http.py tests/hub/test_any_model.py
 RUN := runs/dates
+# PyTorch and our kernels, oneDNN, MKL and CTranslate2 as on a processor that has AVX2 only.
+AVX2_ONLY_avx2 := env ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Even where the environment says otherwise: without it every process would compile all modules anew.
@@ -64,7 +66,7 @@ test-thorough: $(INSTALLED)
 
 # What depends on the processor's instructions, as on one that has AVX2 only.
 test-avx2: $(INSTALLED)
-	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not thorough' \
+	$(AVX2_ONLY_avx2) $(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not thorough' \
 		tests/attention tests/kernels tests/decoding tests/oracle
 
 # As on another machine: a locale without UTF-8, a home where nothing can be written even by root, a plugin installed.
@@ -89,7 +91,7 @@ test-lowest:
 		&& $(LOWEST)/bin/uv pip compile -q --resolution lowest-direct --python $(LOWEST)/bin/python --extra all --extra remote \
 			pyproject.toml -o $(LOWEST)/lowest.txt \
 		&& $(LOWEST)/bin/uv pip install -q --no-build --python $(LOWEST)/bin/python -r $(LOWEST)/lowest.txt \
-			beartype pytest pytest-xdist hypothesis httpx psutil \
+			beartype pytest pytest-xdist hypothesis httpx psutil jsonschema \
 		&& $(LOWEST)/bin/uv pip install -q --no-deps --python $(LOWEST)/bin/python -e . && touch $(LOWEST)/.installed; }
 	$(LOWEST)/bin/python -m pytest $(PYTEST_FLAGS) -m 'not thorough' $(LOWEST_TESTS)
 
@@ -122,9 +124,9 @@ docs: $(INSTALLED)
 notebooks: $(INSTALLED)
 	$(BIN)/python -m docs.making.notebooks docs/_build/notebooks
 
-# What is aimed at in speed beside what this machine gives; leave it alone meanwhile.
+# What is aimed at in speed beside what this machine gives; leave it alone meanwhile. ISA=avx2: as with AVX2 only.
 bench: $(INSTALLED)
-	$(BIN)/python -m benchmarks.aims
+	$(AVX2_ONLY_$(ISA)) $(BIN)/python -m benchmarks.aims
 
 sizes: $(INSTALLED)
 	$(BIN)/python -m tests.code.measure

@@ -4,10 +4,15 @@
 `torch.compile`. One thread; medians of processor time, the forms taking turns.
 """
 
+import ctypes
+import math
 import re
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -15,15 +20,20 @@ from torch import Tensor
 
 from benchmarks import peers, report
 from benchmarks.aim import Aim
-from regard.kernels.cpu import additive_library, prepare_keys, score_additive
+from regard.kernels import compiler
+from regard.kernels.cpu import additive_library, prepare_keys, score_additive, widest_instructions
 
-AIMS = {"64x13x13x256": 10, "64x32x32x256": 10, "32x128x128x256": 50, "8x128x1024x256": 50, "64x1x32x256": 20}
-"""How many times faster than the naive form. One query is a decoder's step: keys prepared, and no gradients."""
+SHAPES = ("64x13x13x256", "64x32x32x256", "32x128x128x256", "8x128x1024x256", "64x1x32x256")
+"""One query is a decoder's step: keys prepared, and no gradients."""
+SHARE = 0.6
+"""The least share of the time that goes to the arithmetic of each pair, at the rates that `rates.cpp` measures."""
+FORWARD, BACKWARD = 4, 11
+"""Products and sums of each pair of a query and a key in each dimension, beside one inverse."""
 LARGE, MAX_MEGABYTES = "8x128x1024x256", 50
 """Whose forward and backward pass may take so many megabytes beyond inputs and gradients."""
 CALLS = {True: 1, False: 20}
 """Calls of a sample, by whether a shape is large."""
-ROUNDS = 7
+ROUNDS, REPEATS = 7, 100_000
 
 
 def naive(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:
@@ -63,6 +73,32 @@ def time_forms(shape: str, compiled: bool) -> dict[str, float]:
     return {name: value / times for name, value in seconds.items()}
 
 
+def measure_rates() -> dict[str, float]:
+    """Return the seconds of one product with a sum, and of one inverse, per number."""
+    program, instructions = compiler.compiler(), widest_instructions()
+    assert program is not None
+    assert instructions is not None
+    with TemporaryDirectory() as folder:
+        library, source = Path(folder) / "rates.so", Path(__file__).with_name("rates.cpp")
+        command = [program, *compiler.FLAGS, *instructions.flags, str(source), "-o", str(library)]
+        subprocess.run(command, check=True)
+        rates = ctypes.CDLL(str(library))
+    operations = {"multiply_add": rates.multiply_add, "inverses": rates.inverses}
+    for operation in operations.values():
+        operation.argtypes = [ctypes.c_int64]
+    calls = {name: partial(operation, REPEATS) for name, operation in operations.items()}
+    numbers = REPEATS * rates.chains() * rates.lanes()
+    return {name: seconds / numbers for name, seconds in peers.median_seconds(calls, ROUNDS).items()}
+
+
+def least_seconds(shape: str, rates: Mapping[str, float]) -> float:
+    """Return the time of a shape's arithmetic alone."""
+    sizes = list(map(int, shape.split("x")))
+    trains = sizes[1] > 1
+    operations, inverses = (FORWARD + BACKWARD, 2) if trains else (FORWARD, 1)
+    return math.prod(sizes) * (operations * rates["multiply_add"] + inverses * rates["inverses"])
+
+
 def resident_bytes(name: str) -> int:
     """Return the bytes of this process, now (VmRSS) or at most (VmHWM), on Linux."""
     match = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
@@ -85,11 +121,10 @@ def aims() -> list[Aim]:
     if additive_library() is None:
         print("additive: there is no kernel to time: it needs a C++ compiler", file=sys.stderr)
         return []
-    rows = []
-    for shape, ratio in AIMS.items():
-        seconds = time_forms(shape, compiled=False)
-        name = f"additive scores, {shape}"
-        rows.append(Aim(name, "ms", 1e3 * seconds["fused"], "naive", 1e3 * seconds["naive"], ratio))
+    rows, rates = [], measure_rates()
+    for shape in SHAPES:
+        ours, least = 1e3 * time_forms(shape, compiled=False)["fused"], 1e3 * least_seconds(shape, rates)
+        rows.append(Aim(f"additive scores, {shape}", "ms", ours, "their arithmetic alone", least, SHARE))
     if Path("/proc/self/clear_refs").exists():
         theirs, ours = (report.apart("additive", "extra_megabytes", LARGE, form)[0] for form in ("naive", "fused"))
         rows.append(Aim(f"additive scores, memory of {LARGE}", "MB", ours, "naive", theirs, most=MAX_MEGABYTES))
@@ -103,12 +138,13 @@ def main(arguments: list[str]) -> None:
         sys.exit("there is no kernel to time: it needs a C++ compiler")
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    report.head("shape", "naive ms", "compiled ms", "fused ms", "naive / fused", "aim")
-    rows = []
-    for shape in shapes or AIMS:
+    report.head("shape", "naive ms", "compiled ms", "fused ms", "naive / fused", "arithmetic / fused")
+    rows, rates = [], measure_rates()
+    for shape in shapes or SHAPES:
         seconds = time_forms(shape, compiled)
         times = [f"{seconds[name] * 1e3:.3f}" if name in seconds else "-" for name in ("naive", "compiled", "fused")]
-        report.row(shape, *times, f"{seconds['naive'] / seconds['fused']:.1f}", AIMS.get(shape, "-"))
+        share = least_seconds(shape, rates) / seconds["fused"]
+        report.row(shape, *times, f"{seconds['naive'] / seconds['fused']:.1f}", f"{share:.2f}")
         rows.append({"shape": shape, "seconds": seconds})
     if not arguments:
         report.write("additive", rows)

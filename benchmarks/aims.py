@@ -1,7 +1,7 @@
 """The table of aims: what is promised of speed, beside what this machine gives in a quick pass.
 
-`python -m benchmarks.aims [NAME...]`, or `make bench`; the names are the keys of `AIMS`. Writes `results/aims.json`
-when all of them run. Every time is that of the processor, in one thread.
+`python -m benchmarks.aims [NAME...]`, or `make bench`; the names are the keys of `AIMS`. Writes
+`results/aims-INSTRUCTIONS.json` when all of them run. Every time is that of the processor, in one thread.
 """
 
 import sys
@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import additive, decoding, ragged, recording, report, startup, training
+from benchmarks import additive, choices, decoding, ragged, recording, report, startup, training
 from benchmarks.aim import Aim, show
 
 AIMS: dict[str, Callable[[], list[Aim]]] = {
     "decoding": decoding.aims,
     "additive": additive.aims,
+    "choices": choices.aims,
     "startup": startup.aims,
     "training": training.aims,
     "ragged": ragged.aims,
@@ -38,7 +39,7 @@ def main(names: list[str]) -> None:
         print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     show(found)
     if not names:
-        report.write("aims", [aim.to_json() for aim in found])
+        report.write(f"aims-{torch.backends.cpu.get_cpu_capability().lower()}", [aim.to_json() for aim in found])
 
 
 if __name__ == "__main__":

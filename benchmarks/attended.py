@@ -19,7 +19,7 @@ from benchmarks.sources import read_lines
 from regard import load
 from regard.data.generated.sentences import PronounSentence
 from regard.maps.reductions import rollout
-from regard.tasks.tagging.data import Pronouns
+from regard.tasks.tagging.data import word_places
 
 PAIRS = 500
 HYPONYMS = {
@@ -39,21 +39,27 @@ SENTENCES = {
 
 
 def measure_pronouns(run: Any, folder: Path) -> None:
-    """Print how often the right noun has more weight than the wrong one."""
+    """Print how often a head gives the right noun more weight than the wrong one, and the answers to two sentences."""
     weights, shares = [], []
-    for sentence in Pronouns().sentences()[2]:
-        maps = run.attribute(sentence.text).lookups[0]
-        words, matrix = list(maps.source), np.asarray(maps.weights)
+    for sentence in run.config.data.sentences()[2]:
         assert isinstance(sentence, PronounSentence)
-        nouns = [words.index(sentence.referent), words.index(sentence.distractor)]
-        pronoun = words.index("it")
-        weights.append(matrix[:, :, pronoun][..., nouns])
-        shares.append(rollout(matrix)[pronoun, nouns])
+        matrix = np.asarray(run.attribute(sentence.text).lookups[0].weights)
+        words = word_places(sentence.text)
+        (part,) = run.split(sentence.text, words)
+        names = [sentence.text[start:end] for start, end in words]
+        places = [part.positions[names.index(name)] for name in ("it", sentence.referent, sentence.distractor)]
+        weights.append(matrix[:, :, places[0]][..., places[1:]])
+        shares.append(rollout(matrix)[places[0], places[1:]])
     is_right = (np.stack(weights)[..., 0] > np.stack(weights)[..., 1]).mean(0)
     layer, head = np.unravel_index(is_right.argmax(), is_right.shape)
+    on_right = np.stack(weights)[:, layer, head, 0].mean()
     by_rollout = np.mean([right > wrong for right, wrong in shares])
-    report.head("head", "prefers the right noun", "the rollout does")
-    report.row(f"layer {layer}, head {head}", f"{100 * is_right.max():.1f} %", f"{100 * by_rollout:.1f} %")
+    report.head("head", "prefers the right noun", "its weight on that noun", "the rollout prefers it")
+    report.row(
+        f"layer {layer}, head {head}", f"{100 * is_right.max():.1f} %", f"{on_right:.3f}", f"{100 * by_rollout:.1f} %"
+    )
+    for word in ("tired", "wide"):
+        print(run.predict([f"The animal did not cross the street because it was too {word} ."])[0].text)
 
 
 def measure_answers(run: Any, folder: Path) -> None:

@@ -35,7 +35,6 @@ SETTINGS = {
     "training.keep_best": 0,  # the last weights are the result, whatever the validation says
     "training.log_every": 1,
     "training.threads": 1,
-    "training.device": "cpu",
 }
 EXIT_CODES = {signal.SIGTERM: (143, -signal.SIGTERM, 0), signal.SIGKILL: (-signal.SIGKILL, 0)}
 """What a killed command may return: 0 if it was over, the signal itself before it listens."""
@@ -49,10 +48,11 @@ class Case:
     workers: int = 0
     chains: int = 2
     kills: int = 3
+    device: str = "cpu"
 
     def command(self, folder: Path, *options: str) -> list[str]:
         """Return the command that starts or resumes the run."""
-        settings = SETTINGS | {"training.workers": self.workers}
+        settings = SETTINGS | {"training.workers": self.workers, "training.device": self.device}
         assignments = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         train = ["-m", "regard", "train", "dates", "--out", str(folder), *assignments, *options]
         launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.processes)]

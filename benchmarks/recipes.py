@@ -296,6 +296,18 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("valid/perplexity",),
         ("data.train={folder}/tiny_shakespeare/input.txt.gz",),
     ),
+    "conversations": Experiment(
+        {f"{turns} turns": Variant("conversations", (f"data.turns={turns}",)) for turns in range(6)},
+        ("test/perplexity", "test/exact-match"),
+    ),
+    "templates": Experiment(
+        {
+            "pronoun of the name": Variant("templates"),
+            "pronoun in the context": Variant("templates", ("data.pronoun=context",)),
+        },
+        ("test/exact-match",),
+        seeds=(1, 2, 3),
+    ),
     "language": Experiment(
         {
             **variants("language-lstm", "language-attention", "language-lstmn", "language-gpt2"),

@@ -5,13 +5,15 @@ written out; one thread, medians of processor time. Memory is that of a read of 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from benchmarks import peers, report
+from benchmarks import peers, report, startup
 from benchmarks.aim import Aim
+from regard import load
 from regard.attention import Attend
 from regard.attention.heads import MultiHead, self_attention
 from regard.attention.memory import Memory
@@ -24,6 +26,8 @@ from regard.training.settings import keep_freed_memory
 SHAPES = ("64x32x256x4", "8x128x768x12", "4x512x768x12")
 ROUNDS, MAX_COST = 30, 0.01
 LENGTH, WIDTH = 2048, 64
+SENTENCES, LOOKING = 64, 1.3
+"""How many texts are predicted, and how many times as long as the search it may take to know their attention too."""
 REDUCTIONS: dict[str, Reduction] = {
     "all weights": KeepAll(), "arg-max": Greatest(), "entropy": Entropy(), "totals": Totals(),
 }  # fmt: skip
@@ -66,13 +70,30 @@ def recorded_megabytes() -> dict[str, float]:
     return megabytes
 
 
+def time_looking() -> list[float]:
+    """Return the seconds of the predictions of dates with their attention, and without it."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    run: Any = load(startup.converted_run(), "cpu")
+    texts = [pair.source for pair in run.config.data.load().train[:SENTENCES]]
+
+    def predict(attention: bool) -> Callable[[], object]:
+        return lambda: run.predict(texts, beam=5, attention=attention)
+
+    forms = {"with": predict(True), "without": predict(False)}
+    return [*peers.median_seconds(forms, 9).values()]
+
+
 def aims() -> list[Aim]:
     """Return the rows of a quick pass."""
+    looking, without = report.apart("recording", "time_looking")
+    work = f"recording, {SENTENCES} dates predicted by a beam of 5 with their attention"
     ours, theirs = report.apart("recording", "time_forms", SHAPES[-1])
     name = f"recording, weights that nobody records, {SHAPES[-1]}"
     megabytes = recorded_megabytes()
     whole, greatest = megabytes["all weights"], megabytes["arg-max"]
     return [
+        Aim(work, "ms", 1e3 * looking, "CTranslate2 alone", 1e3 * without, times=1 / LOOKING),
         Aim(name, "ms", 1e3 * ours, "the same written out in PyTorch", 1e3 * theirs, times=1 / (1 + MAX_COST)),
         Aim(f"recording, the arg-max of {LENGTH} x {LENGTH} weights", "MB", greatest, "all weights", whole, times=3),
     ]

@@ -24,11 +24,20 @@ def conditions() -> dict[str, str | int | bool]:
     return {name: version(name) for name in PACKAGES} | {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
+        "processor": processor(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "bf16_products": supports_bf16_products("cpu"),
         "cores": os.cpu_count() or 0,
         "threads_by_default": torch.get_num_threads(),
     }
+
+
+def processor() -> str:
+    """Return the name of the processor, which Linux knows."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.is_file() else []
+    names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -16,8 +16,10 @@ from typing import NamedTuple
 from benchmarks import report
 from benchmarks.aim import Aim
 
-AIMS = {"regard --help": 0.3, "regard predict": 1.0, "regard show": 1.5}
+CONVERTED = "regard predict, by CTranslate2"
+AIMS = {"regard --help": 0.3, CONVERTED: 0.6, "regard predict": 1.0, "regard show": 1.5}
 ROUNDS = 5
+LEARNED = "training.steps=600", "training.validate_every=0"
 RUN = (
     "data={kind: dates, train: 200, valid: 11, test: 13}",
     *("training.steps=3", "training.warmup=0", "training.validate_every=0"),
@@ -31,16 +33,24 @@ class Seconds(NamedTuple):
     clock: float
 
 
-def commands(run: Path) -> dict[str, list[str]]:
+def commands() -> dict[str, list[str]]:
     """Return what is started; nothing of ours can be faster than the interpreter and importing PyTorch."""
     regard = [sys.executable, "-m", "regard"]
+    run = report.trained("dates", "startup", RUN)
+    converted = converted_run()
     return {
         "python -c pass": [sys.executable, "-c", "pass"],
         "python -c 'import torch'": [sys.executable, "-c", "import torch"],
         "regard --help": [*regard, "--help"],
+        CONVERTED: [*regard, "predict", str(converted), "14 July 1989"],
         "regard predict": [*regard, "predict", str(run), "14 July 1989"],
         "regard show": [*regard, "show", str(run), "14 July 1989", "--out", str(run / "map.png")],
     }
+
+
+def converted_run() -> Path:
+    """Return a Transformer that knows some dates, so that its outputs end, and that CTranslate2 has."""
+    return report.trained("dates-transformer", "startup-transformer", [RUN[0].replace("200", "2000"), *LEARNED])
 
 
 def measure(programs: Mapping[str, Sequence[str]], rounds: int = ROUNDS) -> dict[str, Seconds]:
@@ -68,8 +78,9 @@ def children_seconds() -> float:
 
 def aims(rounds: int = 3) -> list[Aim]:
     """Return the rows of a quick pass."""
-    seconds = measure(commands(report.trained("dates", "startup", RUN)), rounds)
-    peer = {name: "python -c pass" if name == "regard --help" else "python -c 'import torch'" for name in AIMS}
+    seconds = measure(commands(), rounds)
+    without = "regard --help", CONVERTED
+    peer = {name: "python -c pass" if name in without else "python -c 'import torch'" for name in AIMS}
     return [
         Aim(f"start, {name}", "s", seconds[name].processor, peer[name], seconds[peer[name]].processor, most=most)
         for name, most in AIMS.items()
@@ -78,7 +89,7 @@ def aims(rounds: int = 3) -> list[Aim]:
 
 def main() -> None:
     """Print the table and write the results."""
-    seconds = measure(commands(report.trained("dates", "startup", RUN)))
+    seconds = measure(commands())
     report.head("command", "processor, s", "clock, s")
     for name, times in seconds.items():
         report.row(name, f"{times.processor:.3f}", f"{times.clock:.3f}")

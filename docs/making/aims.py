@@ -2,44 +2,67 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from sphinx.application import Sphinx
 
-from benchmarks.aim import COLUMNS, Aim
+from benchmarks.aim import Aim
 from benchmarks.report import RESULTS
 
 PAGE = "speed"
 
 
-def tables(results: dict[str, Any]) -> str:
-    """Return the machine and the versions, the number of aims that are met, and a table for each kind of work."""
+def read_results() -> list[dict[str, Any]]:
+    """Return the results of each set of instructions, the widest first."""
+    paths = sorted(RESULTS.glob("aims-*.json"), reverse=True)
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+
+
+def tables(results: Sequence[dict[str, Any]]) -> str:
+    """Return a line on each machine, and a table for each kind of work with columns for each of them."""
+    lines, measured = [], dict[str, list[tuple[str, Aim]]]()
     names = [each.name for each in fields(Aim)]
-    aims = [Aim(**{name: row[name] for name in names}) for row in results["rows"]]
-    met, conditions = sum(each.met for each in aims), results["conditions"]
-    machine = f"{conditions['cores']} cores, {conditions['system']}, {conditions['instructions']}"
-    versions = ", ".join(f"{name} {conditions[name]}" for name in ("regard", "torch", "python"))
-    return "\n\n".join([f"{met} of {len(aims)} aims are met on {machine}, with {versions}.", *sections(aims)])
+    for result in results:
+        conditions = result["conditions"]
+        aims = [Aim(**{name: row[name] for name in names}) for row in result["rows"]]
+        machine = f"{conditions['processor']} with {conditions['instructions']}, {conditions['cores']} cores"
+        versions = ", ".join(f"{name} {conditions[name]}" for name in ("regard", "torch", "python"))
+        lines.append(f"{sum(each.met for each in aims)} of {len(aims)} aims are met on {machine} ({versions}).")
+        for each in aims:
+            measured.setdefault(f"{each.what}\n{each.peer}", []).append((conditions["instructions"], each))
+    instructions = [result["conditions"]["instructions"] for result in results]
+    return "\n\n".join([*lines, *sections(list(measured.values()), instructions)])
 
 
-def sections(aims: Sequence[Aim]) -> Iterator[str]:
+def sections(rows: Sequence[Sequence[tuple[str, Aim]]], instructions: Sequence[str]) -> Iterator[str]:
     """Return a heading for each kind of work, which a row's name begins with, and its table."""
-    kinds: dict[str, list[Aim]] = {}
-    for each in aims:
-        kind, _, what = each.what.partition(", ")
-        kinds.setdefault(kind, []).append(replace(each, what=what))
-    for kind, some in kinds.items():
-        rows = [COLUMNS, ["---"] * len(COLUMNS), *(each.cells() for each in some)]
+    columns = [f"{names}, {column}" for names in instructions for column in ("ours", "peer's / ours", "met")]
+    head = ["work", "peer", "aim", *columns]
+    kinds: dict[str, list[list[str]]] = {}
+    for row in rows:
+        first = row[0][1]
+        kind, _, what = first.what.partition(", ")
+        cells = [what, first.peer, first.limit]
+        for names in instructions:
+            found = [each for other, each in row if other == names]
+            cells += columns_of(found[0]) if found else ("", "", "")
+        kinds.setdefault(kind, []).append(cells)
+    for kind, lines in kinds.items():
         yield f"## {kind.capitalize()}"
-        yield "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        yield "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines))
+
+
+def columns_of(aim: Aim) -> tuple[str, str, str]:
+    """Return the cells of one machine."""
+    ratio = "" if aim.ratio is None else f"{aim.ratio:.2f}"
+    return f"{aim.ours:.3g} {aim.unit}", ratio, "yes" if aim.met else "NO"
 
 
 def read(app: Sphinx, page: str, content: list[str]) -> None:
     """Sphinx's event for the source of a page."""
     if page == PAGE:
-        found = json.loads((RESULTS / "aims.json").read_text(encoding="utf-8"))
-        content[0] = f"{content[0].rstrip()}\n\n{tables(found)}\n"
+        content[0] = f"{content[0].rstrip()}\n\n{tables(read_results())}\n"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

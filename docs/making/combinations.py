@@ -155,7 +155,7 @@ def combinations() -> str:
     rows = {}
     for score, remembered in kinds:
         ways = [Way(score, align, remembered) for align in ALIGNMENTS]
-        cells = [" ".join(letter for letter, role in ROLES.items() if offered(role, way)) for way in ways]
+        cells = ["".join(letter for letter, role in ROLES.items() if offered(role, way)) for way in ways]
         more = "" if remembered is None else f" and `{remembered.__name__}`"
         rows[f"`{score.__name__}`{more}"] = cells
     return table(["score", *(f"`{align.__name__}`" for align in ALIGNMENTS)], rows)
@@ -178,7 +178,7 @@ REASONS = {
 
 def run_files() -> str:
     """Return the table of what each model of a run file with a decoder that reads something may name."""
-    seq2seq = {name: model.config_class for name, model in MODELS.items() if name != "pretrained"}
+    seq2seq = {name: model.config_class for name, model in MODELS.items() if name not in ("pair", "pretrained")}
     captioners = {name: model.config_class for name, model in CAPTIONERS.items()}
     made = {name: (each, MODELS.build(each(), 11, 11).decoder) for name, each in seq2seq.items()}
     made |= {name: (each, CAPTIONERS.build(each(), 11).decoder) for name, each in captioners.items()}
@@ -214,8 +214,9 @@ def names(each: Sequence[str]) -> str:
 
 def table(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
     """In Markdown; what is empty is a dash."""
-    lines = [head, ["---"] * len(head), *([name, *cells] for name, cells in rows.items())]
-    return "\n".join(f"| {' | '.join(cell or '–' for cell in line)} |" for line in lines)
+    cells = [head, *([name, *row] for name, row in rows.items())]
+    first, *lines = [f"| {' | '.join(cell or '–' for cell in line)} |" for line in cells]
+    return "\n".join([first, f"|{'---|' * len(head)}", *lines])
 
 
 if __name__ == "__main__":

@@ -1,29 +1,30 @@
-"""A Sphinx extension: an experiment's picture and command on its page, whose table `regard experiment` writes."""
+"""Keep the tables and pictures of experiments for the page `experiments`: `python -m docs.making.experiments FOLDER`.
 
-from pathlib import PurePosixPath
+FOLDER is the one that `regard experiment NAME --out FOLDER` has written.
+"""
 
-from sphinx.application import Sphinx
+import csv
+import json
+import shutil
+import sys
+from pathlib import Path
 
-FOLDER = "gallery/experiments"
-
-
-def illustrated(text: str, name: str) -> str:
-    """Return the page with its title as a title, and with the picture and the command below its claim."""
-    title, claim, *rest = text.split("\n\n", 2)
-    heading = title.removeprefix("# ").replace("-", " ").capitalize()
-    command = f"```sh\nregard experiment {name.replace('-full', ' --full')}\n```"
-    picture = f"![{heading}: the table below as a chart]({name}.png)"
-    return "\n\n".join([f"# {heading}", claim, command, picture, *rest])
+FOLDER = Path(__file__).resolve().parents[1] / "gallery" / "experiments"
 
 
-def read(app: Sphinx, page: str, content: list[str]) -> None:
-    """Sphinx's event for the source of a page."""
-    path = PurePosixPath(page)
-    if str(path.parent) == FOLDER:
-        content[0] = illustrated(content[0], path.name)
+def keep(source: Path, target: Path = FOLDER) -> list[str]:
+    """Write the rows of each result as CSV with four significant figures, and copy its picture. Return the names."""
+    names = []
+    for path in sorted(source.glob("*.json")):
+        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        with (target / f"{path.stem}.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(rows[0])
+            writer.writerows([f"{x:.4g}" if isinstance(x, float) else x for x in row.values()] for row in rows)
+        shutil.copy(path.with_suffix(".png"), target)
+        names.append(path.stem)
+    return names
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the event."""
-    app.connect("source-read", read)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+if __name__ == "__main__":
+    print(*keep(Path(sys.argv[1])))

@@ -25,8 +25,8 @@ def inline(writer: HTML5Translator, node: nodes.math) -> None:
 
 
 def block(writer: HTML5Translator, node: nodes.math_block) -> None:
-    """One on a line of its own."""
-    writer.body.append(drawn(node, block=True))
+    """One on a separate line, which scrolls in a narrow window."""
+    writer.body.append(f'<div class="formula">{drawn(node, block=True)}</div>')
     raise nodes.SkipNode
 
 

@@ -1,4 +1,4 @@
-"""A Sphinx extension: the page of attention on the first page of the site, drawn from stored weights by today's view.
+"""A Sphinx extension: the live pages of the site, one of attention from stored weights, and the lesson of a new model.
 
 `python -m docs.making.live RUN TEXT` stores the weights of a run in `docs/gallery/live.json`.
 """
@@ -6,6 +6,7 @@
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 import regard
+from regard.lesson import build_page, find_texts
 from regard.maps.lookups import Lookups
 from regard.pictures import View
 
@@ -36,11 +38,20 @@ def page() -> str:
     return View(lookups, title=content["title"]).page()
 
 
+def lesson() -> str:
+    """Train a model, and return its lesson."""
+    with TemporaryDirectory() as folder:
+        run = regard.train("dates", Path(folder) / "dates")
+        return build_page(run, *find_texts(run))
+
+
 def write(app: Sphinx, config: Config) -> None:
-    """Write the page before Sphinx checks that it is there."""
+    """Write the pages before Sphinx checks that they are there."""
     folder = Path(app.srcdir) / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "live.html").write_text(page(), encoding="utf-8")
+    if not (folder / "live-lesson.html").exists():
+        (folder / "live-lesson.html").write_text(lesson(), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

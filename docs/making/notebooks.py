@@ -1,4 +1,4 @@
-"""Notebooks of the guide's and the mechanisms' pages: `python -m docs.making.notebooks FOLDER [PAGE...]`.
+"""Notebooks of the pages of guide, tasks and mechanisms: `python -m docs.making.notebooks FOLDER [PAGE...]`.
 
 A page's text becomes cells of Markdown, its Python blocks cells of code; a picture that code draws is shown by code.
 Each notebook is run, and has its outputs. Pages are named as `guide/first-training`; without any all are written.
@@ -16,7 +16,8 @@ from typing import Any
 from docs.making.pages import BLOCK, IMAGE, drawn
 
 DOCS = Path(__file__).resolve().parents[1]
-PAGES = sorted([*(DOCS / "guide").glob("*.md"), *(DOCS / "mechanisms").glob("*.md")])
+FOLDERS = ("guide", "tasks", "mechanisms")
+PAGES = sorted([*(path for folder in FOLDERS for path in (DOCS / folder).glob("*.md")), DOCS / "notes.md"])
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^):#\s]+)\.md(?P<part>#[^)]*)?\)")
 UNSHOWN = "ignore:IProgress not found"
 """The warning of tqdm where a kernel has no ipywidgets; training then writes lines."""
@@ -39,12 +40,18 @@ def cells(path: Path) -> Iterator[tuple[str, str]]:
     """Kind and source of what stands on a page, in its order; a block that cannot run by itself stays text."""
     text = DIRECTIVE.sub("", path.read_text(encoding="utf-8"))
     own, end = drawn(path, text), 0
+    early: list[tuple[str, str]] | None = []  # pictures above the first block, which draws them
     for block in BLOCK.finditer(text):
         if block["mark"].strip() == "no-run":
             continue
-        yield from words(path, text[end : block.start()], own)
+        for kind, source in words(path, text[end : block.start()], own):
+            if kind == "code" and early is not None:
+                early.append((kind, source))
+            else:
+                yield kind, source
         yield "code", block["code"]
-        end = block.end()
+        yield from early or ()
+        early, end = None, block.end()
     yield from words(path, text[end:], own)
 
 

@@ -1,18 +1,22 @@
-"""A Sphinx extension: tables of every key of a run file in the page `guide/settings`."""
+"""A Sphinx extension: a page per task with every key of its run files, which the page `guide/settings` lists."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
 from docs.making.meanings import MEANINGS
 from regard.config.yaml_tree import Dumper
 from regard.runs.run_file import make_schema
 
 Json = dict[str, Any]
-PAGE = "guide/settings"
-GROUPS = {"task": "Tasks", "data": "Data", "model": "Models"}
+FOLDER = "reference/settings"
+"""Below the sources; the folder `reference` is not kept."""
+GROUPS = {"task": "Run file", "data": "Data", "model": "Models"}
 """The headings of the sections below a key of a run file."""
 OTHERS = "Further sections"
 NAMES = ("task", "kind", "name")
@@ -29,14 +33,39 @@ TYPES = {
 }
 
 
-def make_tables(schema: Json) -> str:
-    """Return a heading for each group of sections, with a table for each section."""
+def make_pages(schema: Json) -> dict[str, str]:
+    """Return a page for each task, by the task's name, and one for the sections of most tasks."""
+    titles = find_titles(schema)
+    tasks = {name: find_sections(schema, name) for name, (_, title) in titles.items() if title.startswith("`task: ")}
+    counts = Counter(name for sections in tasks.values() for name in sections)
+    shared = [name for name in titles if counts[name] > len(tasks) // 3]
+    pages = {"shared": "# Settings that tasks share\n\n" + make_tables(schema, shared)}
+    for task, sections in tasks.items():
+        name = titles[task][1].strip("`").removeprefix("task: ")
+        particular = [section for section in titles if section in sections and section not in shared]
+        link = "Sections that most tasks share, such as `training`, are on [a separate page](shared.md)."
+        pages[name] = f"# Settings: {name}\n\n{link}\n\n" + make_tables(schema, particular)
+    return pages
+
+
+def find_sections(schema: Json, name: str) -> set[str]:
+    """Return a section and all that it may contain."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        if (section := waiting.pop()) not in found:
+            found.add(section)
+            for part in schema["$defs"][section]["properties"].values():
+                waiting += find_references(part)
+    return found
+
+
+def make_tables(schema: Json, names: Collection[str]) -> str:
+    """Return a heading for each group of sections, with a table for each of the named sections."""
     groups: dict[str, list[str]] = {group: [] for group in (*GROUPS.values(), OTHERS)}
     for name, (key, title) in find_titles(schema).items():
-        group = GROUPS.get(key, OTHERS)
-        groups[group].append(make_table(title, schema["$defs"][name]))
-    parts = [f"## {group}\n\n" + "\n".join(tables) for group, tables in groups.items()]
-    return "\n".join(parts)
+        if name in names:
+            groups[GROUPS.get(key, OTHERS)].append(make_table(title, schema["$defs"][name]))
+    return "\n".join(f"## {group}\n\n" + "\n".join(tables) for group, tables in groups.items() if tables)
 
 
 def find_titles(schema: Json) -> dict[str, tuple[str, str]]:
@@ -104,13 +133,17 @@ def describe_default(part: Json) -> str:
     return f"`{text.removesuffix(chr(10)).removesuffix(chr(10) + '...')}`"
 
 
-def append_tables(app: Sphinx, page: str, content: list[str]) -> None:
-    """Append the tables to the text of the page."""
-    if page == PAGE:
-        content[0] += "\n" + make_tables(make_schema())
+def write_pages(app: Sphinx, config: Config) -> None:
+    """Write the pages before Sphinx looks for sources."""
+    folder = Path(app.srcdir) / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in make_pages(make_schema()).items():
+        path = folder / f"{name}.md"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the extension to Sphinx."""
-    app.connect("source-read", append_tables)
+    app.connect("config-inited", write_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Models that look things up.
+"""Train, run and look inside attention models.
 
 Attention as a soft dictionary lookup, trained on your data, open to inspection.
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.attention import attend
     from regard.attention.intervene import intervene
     from regard.attention.record import record
-    from regard.hub.any_model import show
+    from regard.hub.open_run import show
     from regard.hub.similarity import similarity
     from regard.runs.interface import fit, train
     from regard.runs.run_file import load
@@ -41,7 +41,7 @@ HOMES = {
     "intervene": "regard.attention.intervene",
     "load": "regard.runs.run_file",
     "record": "regard.attention.record",
-    "show": "regard.hub.any_model",
+    "show": "regard.hub.open_run",
     "similarity": "regard.hub.similarity",
     "train": "regard.runs.interface",
 }

@@ -10,7 +10,14 @@ from torch import Tensor, nn
 
 from regard.attention import Attend, attend
 from regard.attention.align import Aligned, AlignInput, Hard, LocalMonotonic, Softmax
-from regard.attention.attend import Lookup, can_read_products, choose_fused_form, read_products, read_windows
+from regard.attention.attend import (
+    Lookup,
+    can_read_products,
+    choose_fused_form,
+    read_one_key,
+    read_products,
+    read_windows,
+)
 from regard.attention.heads import MultiHead, self_attention
 from regard.attention.masks import Dense, Mask, causal, padding, window
 from regard.attention.memory import Memory
@@ -41,6 +48,7 @@ def test_which_form_serves():
     assert form_of(Attend(Additive(3, 3, 7)), query, memory) is None
     assert form_of(Attend(Dot(), LocalMonotonic(1)), query, memory) is None
     assert form_of(Attend(Dot(), Hard()), query, memory) is None
+    assert form_of(Attend(Dot(), Hard()).eval(), query, memory) is read_one_key
 
 
 class MyDot(ScaledDot):
@@ -159,6 +167,19 @@ def test_values_and_gradients_are_those_of_the_definition(name: str, score: Scor
     both = [torch.autograd.grad(result.square().sum(), tensors) for result in (context, expected)]
     torch.testing.assert_close(*both, rtol=1e-11, atol=1e-12)
     assert all(gradient.isfinite().all() for gradient in both[0])
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_hard_attention_fetches_the_value_that_its_weights_name(name: str):
+    """Zeros where a query may read nothing, gradients of the values included."""
+    queries, keys, mask = MASKS[name]
+    query, key, value = inputs(queries, keys)
+    reader = Attend(Additive(5, 5, 3), Hard()).double().eval()
+    memory = reader.prepare(Memory(key, value, mask))
+    contexts = [reader.read(query, memory, weights=weights).context for weights in (True, False)]
+    torch.testing.assert_close(*contexts, rtol=0, atol=0)
+    gradients = [torch.autograd.grad(each.square().sum(), value, retain_graph=True)[0] for each in contexts]
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])

@@ -42,7 +42,7 @@ def written(run: Seq2SeqRun) -> list[list[str]]:
 
 def test_by_ctranslate2(path: Path):
     pytest.importorskip("ctranslate2")
-    run = regard.load(path, "cpu")
+    run = regard.load(path, "cpu", task=Seq2SeqRun)
     assert run.engine is not None
     texts = written(run)
     figures = run.evaluate(PAIRS)
@@ -50,7 +50,7 @@ def test_by_ctranslate2(path: Path):
     assert written(run) == texts
     assert run.evaluate(PAIRS) == figures
     assert len({text for row in texts for text in row}) > 3
-    assert written(regard.load(path, int8=True))
+    assert written(regard.load(path, int8=True, task=Seq2SeqRun))
 
 
 @pytest.mark.slow

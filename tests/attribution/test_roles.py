@@ -106,5 +106,5 @@ def test_views_of_each_role(role: Role, view: ViewName, tmp_path: Path):
 
 
 def test_other_runs_have_no_roles(tmp_path: Path):
-    with pytest.raises(InputError, match="the option role is not supported where"):
+    with pytest.raises(InputError, match="the option role is not supported by"):
         drawn(going_on(), TEXT, tmp_path / "a.svg", role="decoder")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import additive, aims, peers, recording, startup, training
+from benchmarks import additive, aims, gpu, peers, recording, startup, training
 from benchmarks.aim import COLUMNS, Aim, show
 from benchmarks.startup import Seconds
 
@@ -70,6 +70,13 @@ def test_additive_forms_are_one_function():
     torch.manual_seed(1)
     naive, fused = additive.make_forms("2x3x5x7", compiled=False).values()
     torch.testing.assert_close(naive(), fused())
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+def test_the_script_for_gpus_works_on_a_cpu(capsys: pytest.CaptureFixture[str]):
+    gpu.main(["--tiny", "products", "gpt2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.startswith("{'what': ") for line in lines] == [True] * 7
 
 
 SMALL = [([5, 7, 11], [13, 5]), ([7], [5, 11, 7, 13]), ([5, 11], [5])] * 8

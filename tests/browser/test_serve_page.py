@@ -25,8 +25,10 @@ from tests.browser.view import cell
 from tests.serve import toys
 from tests.serve.serving import serving
 from tests.serve.test_runs import of
+from tests.tasks.test_kinds import classes
 from tests.tasks.test_speech import untrained
 
+QUESTION = {"Question": "ein Haus", "Context": "das Haus ist alt"}
 SOURCE = "das Haus ist alt"
 
 
@@ -242,6 +244,61 @@ def test_attention_is_cut_by_mouse_and_keyboard(visit: Visit):
             finished(other, message)
 
 
+@pytest.mark.parametrize("name", ["classifier", "writer", "reader", "tagger"])
+def test_every_output_of_a_text_is_cut(visit: Visit, name: str):
+    """A class, a continuation, an answer and tags: a head, a word; back again, and the same by the link."""
+    models = {"classifier": lambda: classes("bert"), "writer": toys.language_model, "reader": toys.reader}
+    texts = {"classifier": {"Text": "the cat"}, "writer": {"Beginning of the text": "the house"}, "reader": QUESTION}
+    with serving(of(models.get(name, toys.tagger)()), of(toys.translator(), "other")) as address:
+        page = visit(address)
+        for label, text in texts.get(name, {"Text": SOURCE}).items():
+            page.get_by_label(label, exact=True).fill(text)
+        page.get_by_role("button", name="Predict", exact=True).click()
+        page.locator("#cutting").wait_for()
+        page.get_by_role("button", name="Cut attention").click()
+        if name == "classifier":  # words shaded by a rollout are no positions of the model
+            assert page.get_by_label("Method", exact=True).locator("option:checked").inner_text() == "weights"
+            page.locator(".regard-token").nth(1).click()
+        else:
+            page.get_by_role("button", name="Lines").click()
+            page.locator('.regard-token[data-side="source"]').nth(1).click()
+        finished(page, "1 cut:")
+        assert page.locator(".regard-cut").count() == 1
+        page.get_by_role("button", name="Switch off the visible heads").click()
+        finished(page, "2 cuts:")
+        parts = ("#cut-output", "#cut-list", "#cut-tokens", "#status")
+        shown = [page.locator(part).inner_text() for part in parts]
+        assert len(page.locator("#cut-tokens li").all()) > 1
+        other = visit(address)
+        other.goto(page.locator("#cut-link").evaluate("each => each.href"))
+        other.reload()
+        finished(other, "2 cuts:")
+        assert [other.locator(part).inner_text() for part in parts] == shown
+        page.get_by_role("button", name="Restore all").click()
+        finished(page, "All cuts are undone.")
+
+
+def test_an_alternative_has_its_own_search_and_link(visit: Visit):
+    run = toys.translator("transformer")
+    run.config = replace(run.config, search=replace(run.config.search, beam=2))
+    with serving(of(run)) as address:
+        page = visit(address)
+        submit(page)
+        finished(page)
+        page.get_by_role("button", name="Run beam search").click()
+        page.locator("#list button").nth(1).click()
+        finished(page, "Attention of the alternative.")
+        page.get_by_role("button", name="Switch off the visible heads").click()
+        finished(page, "1 cut:")
+        shown = page.locator("#cut-result").inner_text()
+        assert "Output with the cuts (beam of 2):" in shown
+        other = visit(address)
+        other.goto(page.locator("#cut-link").evaluate("each => each.href"))
+        other.reload()
+        finished(other, "1 cut:")
+        assert other.locator("#cut-result").inner_text() == shown
+
+
 def test_tokens_that_change_under_cuts_are_marked(visit: Visit):
     run = toys.translator()
     expected = run.compare_cuts(SOURCE, [MapCut()], AttributionOptions(beam=1))
@@ -362,6 +419,11 @@ def test_the_example_of_a_recording_is_played_and_sent(visit: Visit):
         page.get_by_role("button", name="the first training recording").click()
         finished(page)
         assert page.get_by_label("Recording", exact=True).evaluate("(input) => input.files.length") == 1
+        player = page.locator(".regard-panel audio")  # of the answer: a click plays what a letter attends to
+        assert player.evaluate("(audio) => audio.duration") == 1
+        page.locator(".regard-thumbs button").nth(1).click()
+        page.wait_for_function("() => document.querySelector('.regard-panel audio').currentTime > 0")
+        page.wait_for_function("() => document.querySelector('.regard-panel audio').paused")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The interactive page with several maps, texts compared, views offered, and the breakdown of one lookup."""
 
+import csv
 from dataclasses import replace
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_norms_are_displayed_unscaled(opened: Opened):
         most,
         "norms, not shares; darkest: the largest of all layers and heads",
     ]
-    assert shades(page) == [f"0 to {most}", "0 to the maximum"]
+    assert shades(page) == [f"0 to {most}", "0 to the maximum", "automatic"]
     page.get_by_label("Minimum weight").fill("0.25")
     assert page.locator(".regard-bar output").inner_text() == "25 %"
     page.get_by_label("Color scale").select_option(label="0 to the maximum")
@@ -277,7 +278,7 @@ def test_a_head_on_patches_is_drawn_where_they_lie(opened: Opened):
     key = "darkest: the maximum of each head, at least 4 × uniform; the mean over all labels"
     assert page.locator(".regard-key").inner_text() == key
     assert not page.get_by_label("Color scale").is_visible()
-    page.get_by_role("button", name="layer 0, head 1").click()
+    page.get_by_role("button", name="layer 0, head 1", exact=True).click()
     assert offered(page)[0] == "IMAGE"
     assert page.get_by_label("Head", exact=True).locator("option:checked").inner_text() == "1"
 
@@ -393,3 +394,30 @@ def test_a_missing_breakdown_has_a_reason(opened: Opened):
         "These lookups have no breakdown: it would take 24 numbers of scores, queries, keys and values; a page has "
         "at most 23, unless breakdown_limit (`regard show --worked`) is set higher."
     )
+
+
+def test_a_text_begins_with_its_most_focused_head_and_is_taken_along(opened: Opened):
+    """Small weights are visible; a link and the files have the visible map."""
+    words = ("the", "cat", 'sees, "it"')
+    weights = np.full((2, 2, 3, 3), 1 / 3)
+    weights[1, 0] = np.eye(3)
+    weights[0, 1] = [1, 0, 0]  # a sink: all attend to one key
+    page = opened(View(Lookups(weights, words, words)))
+    chosen = [page.get_by_label(name, exact=True).locator("option:checked").inner_text() for name in ("Layer", "Head")]
+    assert chosen == ["layer 1", "0"]
+    page.locator(".regard-share summary").click()
+    with page.expect_download() as caught:
+        page.get_by_role("button", name="Download CSV").click()
+    first, *rows = csv.reader(caught.value.path().read_text(encoding="utf-8").splitlines())
+    assert (first, [row[0] for row in rows]) == (["", *words], [*words])
+    np.testing.assert_array_equal([[float(cell) for cell in row[1:]] for row in rows], np.eye(3))
+    for name, start in (("SVG", b"<svg "), ("PNG", b"\x89PNG")):
+        with page.expect_download() as caught:
+            page.get_by_role("button", name=f"Download {name}").click()
+        assert caught.value.path().read_bytes().startswith(start)
+    page.get_by_role("button", name="All heads").click()
+    page.get_by_role("button", name="Copy link").click()
+    page.wait_for_url("**#view=heads&layer=1&head=0")
+    page.get_by_role("button", name="Open layer 1, head 0").wait_for()
+    faint = opened(View(Lookups(np.full((1, 1, 9, 9), 1 / 9), tuple("abcdefghi"), tuple("jklmnopqr"))))
+    assert "all weights are small" in faint.locator(".regard-key").inner_text()

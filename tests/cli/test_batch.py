@@ -47,9 +47,11 @@ def test_files_of_lines_and_of_rows(run: Path, tmp_path: Path, regard):
     places = [each.pop("place") for each in again]
     assert places == [f"{table}:{n}" for n in (2, 3, 4)] + [f"{keyed}:{n}" for n in (1, 2, 3)]
     assert again == found * 2
-    words = lines.rename(tmp_path / "a.conllu")
-    errors = regard("predict", str(run), "--input", str(words), "--output", str(tmp_path / "3"))[2]
-    assert "a.conllu: has a word a line, and --input reads a text a line" in errors
+    sentences = ["\n".join(f"{place}\t{word}\t_" for place, word in enumerate(text.split(), 1)) for text in DATES]
+    words = tmp_path / "a.conllu"
+    words.write_text("# a comment\n" + "\n\n".join(sentences), encoding="utf-8")
+    assert regard("predict", str(run), "--input", str(words), "--output", str(tmp_path / "3"))[0] == 0
+    assert [each["source"] for each in records(tmp_path / "3")] == DATES
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_evaluate_counts_the_test_set_or_a_file(regard, written: Path, text: Pat
         (("show", "{run}", "a", "--out", "x.png"), "is recurrent without attention"),
         (
             ("evaluate", "{run}", "--beam", "2"),
-            "is not supported where a run of the task language-model evaluates; supported: columns, files",
+            "is not supported by evaluate for a run of the task language-model; supported: columns, files",
         ),
         (("generate", "{other}", "a"), "does not continue prompts, but one of the recipe characters-gpt2 does"),
     ],
@@ -180,7 +180,7 @@ def test_each_text_has_a_line_a_language(spoken: Path):
     [
         (
             ["predict", "RUN", "one", "--n-best", "2"],
-            "the option n-best is not supported where a run of the task multi-target predicts",
+            "the option n-best is not supported by predict for a run of the task multi-target",
         ),
         (["evaluate", "RUN", "a", "b"], "languages are de, fr; give tables, or 3 files each: source and languages"),
     ],

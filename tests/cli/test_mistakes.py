@@ -55,11 +55,13 @@ CASES = {
         "captions --set data.train=photos/Images",
         "photos/Images: has no table of captions",
     ),
-    "a column of captions": (
-        "captions --set data.train=photos",
-        "photos/captions.txt:1: no column 'captions', there are 'image', 'caption'; name yours with "
+    "a column that was named": (
+        "captions --set data.train=photos --set data.captions=words",
+        "photos/captions.txt:1: no column 'words', there are 'image', 'caption'; name yours with "
         "--set data.captions=caption",
     ),
+    "a table instead of a recipe": ("other.csv", "other.csv is a table; name the recipe of its task"),
+    "a name of another library": ("dates --set training.lr=1", "unknown key; did you mean 'learning_rate'?"),
     "a table of sentences without a header": (
         "translate-rnn --set data.train=corpus.tsv",
         "corpus.tsv:1: no column 'source' and 'target', there are 'A dog runs over the wet grass.', 'Ein Hund rennt.'; "
@@ -128,10 +130,11 @@ def test_a_picture_without_a_name(run: Path, strange: Path, regard: Regard, monk
         (["--kind", "norms", "--kind", "weights"], f"{name}.html"),
         (["--compare-text", "3 May 2018"], f"{name}.html"),
     ):
-        assert regard("show", str(run), "5 May 2018", *more)[1].endswith(f"The picture is {expected}.\n")
+        result = "page" if expected.endswith("html") else "picture"
+        assert regard("show", str(run), "5 May 2018", *more)[1].endswith(f"The {result} is {expected}.\n")
         assert (strange / expected).is_file()
     monkeypatch.setattr("regard.cli.show.find_spec", lambda name: None)
-    assert regard("show", str(run), "5 May 2018")[1].endswith(f"The picture is {name}.html.\n")
+    assert regard("show", str(run), "5 May 2018")[1].endswith(f"The page is {name}.html.\n")
 
 
 TINY = {

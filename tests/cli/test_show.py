@@ -100,7 +100,7 @@ def test_a_page_has_some_views_and_none_of_their_options(tmp_path: Path):
         (FigureOptions(source="3:3"), {}, "source is '3:3'; there are 9 positions, from 0"),
         (FigureOptions(target="-1"), {}, "target is '-1'; expected A:B or A, numbers from 0"),
         (FigureOptions(view="entropy"), {"maps": [1]}, "the view entropy shows every head"),
-        (FigureOptions(view="lines"), {"beam": 2}, "the option beam is not supported where"),
+        (FigureOptions(view="lines"), {"beam": 2}, "the option beam is not supported by"),
     ],
 )
 def test_what_cannot_be_drawn(figure: FigureOptions, asked: dict, said: str, tmp_path: Path):
@@ -257,7 +257,7 @@ def test_each_has_the_maps_that_are_asked_for(tmp_path: Path):
 
 
 def test_what_either_cannot_show_is_refused(tmp_path: Path):
-    with pytest.raises(InputError, match="the option role is not supported where a run of the task masked"):
+    with pytest.raises(InputError, match="the option role is not supported by attribute for a run of the task masked"):
         compared(writing(), filling(), tmp_path / "a.html", role="encoder")
     found = writing().attribute(TEXT), filling().attribute(TEXT)
     with pytest.raises(InputError, match=r"about .* at most 0\.001 MB"):
@@ -269,7 +269,7 @@ def test_a_comparison_from_the_command_line(regard, run: Path, tmp_path: Path):
     show = ("show", str(run), "14 July 1989", "--compare-text", "15 July 1989", "--out")
     code, output, errors = regard(*show, f"{tmp_path}/a.html", "--compare", str(run))
     answers = [regard("predict", str(run), text)[1] for text in ("14 July 1989", "15 July 1989")]
-    assert (code, errors, output) == (0, "", f"{''.join(answers)}The picture is {tmp_path}/a.html.\n")
+    assert (code, errors, output) == (0, "", f"{''.join(answers)}The page is {tmp_path}/a.html.\n")
     for more in (
         [f"{tmp_path}/a.png"],
         [f"{tmp_path}/b.html", "--words"],
@@ -373,4 +373,4 @@ def test_the_title_names_one_kind_alone(tmp_path: Path):
     one: list[Kind] = ["norms"]
     for kinds, details in ((one, ["norms of weight × value"]), (2 * one, ["norms of weight × value"]), (KINDS, None)):
         _, page = page_of(going_on(), TEXT, tmp_path / "a.html", kinds)
-        assert (page["title"], page["details"]) == (TEXT, details)
+        assert (page["title"], page["details"]) == (TEXT, [*(details or []), "Output: <pad>"])

@@ -329,7 +329,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "long texts are punished",
-        "decoding/sampling.py",
+        "decoding/hypothesis.py",
         "log_probability / relative**self.alpha",
         "log_probability * relative**self.alpha",
         DECODING,

@@ -1,4 +1,4 @@
-"""A module imports only from lower levels, or from its own directory at its own level (README.md, Layout)."""
+"""A module imports only from lower levels, or from its own directory at its own level (CONTRIBUTING.md, Layout)."""
 
 import graphlib
 import re
@@ -8,10 +8,10 @@ from tests.code.tree import ROOT, Module, imported, imports, modules, named
 ROW = re.compile(r"^\| (\d) \| ((?:`\w+` ?)+)\|", re.M)
 LEVELS = {
     name: int(number)
-    for number, names in ROW.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    for number, names in ROW.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     for name in re.findall(r"\w+", names)
 }
-"""The level of each package, from the table in the README."""
+"""The level of each package, from the table in CONTRIBUTING.md."""
 TOP = 10  # regard/__init__.py and __main__.py: the door, which nothing behind it opens
 VOCABULARY = {"regard.errors", "regard.shapes"}  # words that every level shares, the lowest too; they import nothing
 

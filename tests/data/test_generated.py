@@ -20,9 +20,18 @@ from regard.data.generated.dates import (
     write_numeric,
     write_unambiguous,
 )
-from regard.data.generated.pairs import Bitext, Dates, Letters, Questions, disjoint_sets, make
+from regard.data.generated.pairs import (
+    Bitext,
+    Conversations,
+    Dates,
+    Letters,
+    Questions,
+    Templates,
+    disjoint_sets,
+    make,
+)
 from regard.data.generated.questions import FORMS, SUBJECTS, TEACHERS, TERMS
-from regard.data.generated.sentences import NOUNS, STATES, PronounSentence, make_pronoun_sentence
+from regard.data.generated.sentences import NOUNS, STATES, UNSEEN, PronounSentence, make_pronoun_sentence
 from regard.data.pairs import Pair
 from regard.errors import InputError
 from regard.extras import how_to_install
@@ -126,10 +135,18 @@ def test_the_label_is_the_referent():
 
 def test_the_referent_follows_from_what_is_said_of_it():
     animals, of_animals = ({*words[0].split("|")} for words in (NOUNS, STATES))
-    for sentence in SENTENCES[0][:300]:
+    for sentence in SENTENCES[2]:
         state = sentence.text.removesuffix(" .").split(" it was ")[1].split(maxsplit=1)[1]
         assert state in "|".join(STATES).split("|")
         assert (sentence.referent in animals) == (state in of_animals) == (sentence.distractor not in animals)
+
+
+def test_no_noun_of_the_test_set_is_in_another_set():
+    nouns = [{noun for each in part for noun in (each.referent, each.distractor)} for part in SENTENCES]
+    assert nouns[2] == {noun for words in NOUNS for noun in words.split("|")[-UNSEEN:]}
+    assert not nouns[2] & (nouns[0] | nouns[1])
+    assert not {"animal", "street"} & nouns[0]  # those of the sentence that everybody draws
+    assert len(nouns[0]) > 1_000  # most are made up
 
 
 @pytest.mark.parametrize("rule", [min, max], ids=["first noun", "last noun"])
@@ -158,6 +175,34 @@ def test_the_linked_words_are_those_of_the_answer():
             assert source >= asked
         written = " ".join(answer[target] for _, target in sorted(question.links or ()))
         assert written in {*TEACHERS, *SUBJECTS, *TERMS}
+
+
+@pytest.mark.parametrize("source", ["name", "context"])
+def test_a_template_is_filled_with_words_of_the_context(source: Literal["name", "context"]):
+    pronouns = {}
+    for question in Templates(train=300, valid=1, test=1, pronoun=source).load().train:
+        context, answer = question.text.split(), question.target.split()
+        links = question.links or frozenset()
+        assert {context[i] for i, _ in links} == {answer[j] for _, j in links}
+        assert {j for _, j in links} == {*range(source == "name", len(answer))}
+        name = context[3]
+        first, last = context.index(name, 4), max(i for i, _ in links)
+        told = context[first + 1 : last]
+        assert "Professor" not in told  # all of them are said of the one who is asked about
+        pronouns.setdefault(name, set()).add(answer[0])
+    assert {len(each) for each in pronouns.values()} == ({1} if source == "name" else {1, 2})
+
+
+def test_what_a_conversation_asks_for_was_told_in_an_earlier_turn():
+    for turns in (5, 2, 0):
+        found = Conversations(train=300, valid=1, test=1, turns=turns).load().train
+        for reply in found:
+            words, (*_, slot, _) = reply.source.split(), reply.target.split()
+            assert words.count("¶") <= max(turns, 1)
+            assert all(words[i] == reply.target.split()[j] == slot for i, j in reply.links or ())
+        share = sum(bool(reply.links) for reply in found) / len(found)
+        assert share == {5: 1.0, 0: 0.0}.get(turns, share)
+        assert turns != 2 or 0.1 < share < 0.5
 
 
 def test_all_forms_occur_and_no_text_twice():

@@ -229,8 +229,8 @@ def test_files_that_are_no_tables(file, tmp_path):
         ("a.doc", "a", "unknown kind of table '.doc'; expected .arrow, .csv"),
         ("a.tsv", "source\tsource\ttarget\na\tb\tc\n", "2 times"),
         ("a.zip", "PK", "a.zip: a zip archive; unpack it and name the file inside"),
-        ("a.tmx", "<tmx>", "a.tmx: a translation memory; export it as a table with a column for each language"),
-        ("a.train", "__label__x good\n", "labels in the form of fastText; make a table: sed -E"),
+        ("a.tmx", "<tmx>", "a.tmx: has no <tu>; expected a translation memory"),
+        ("a.tmx", "<tmx></tmy>", "a.tmx: is not valid XML (mismatched tag"),
         ("a.src-tgt", "a ||| b\nc\n", "a.src-tgt:2: expected one ||| between two texts"),
         ("a.tsv", 'source\ttarget\n"a\nb"\tc\n', "if quotation marks enclose cells, set data.quoting=true"),
         ("a.csv", "1\n00:00:01,500 --> 00:00:02,000\na\n", "a.csv:2: subtitles with times"),
@@ -241,6 +241,10 @@ def test_formats_of_other_programs_say_what_to_do(file, name: str, content: str,
 
 
 INTENTS = [{"tag": "hello", "patterns": ["hi", "good day"], "responses": ["Hi!"]}, {"tag": "bye", "patterns": []}]
+MEMORY = """<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><body>
+<tu><tuv xml:lang="en-US"><seg>a <bpt i="1"/>dog &amp; more</seg></tuv><tuv xml:lang="DE"><seg>ein Hund</seg></tuv></tu>
+<tu><tuv lang="en"><seg>a cat</seg></tuv><tuv lang="de"><seg>eine Katze</seg></tuv></tu></body></tmx>
+"""
 JOINED = "the dog ||| der Hund\na|b ||| c\nx |||\n"
 
 
@@ -249,6 +253,8 @@ JOINED = "the dog ||| der Hund\na|b ||| c\nx |||\n"
     [
         ("a.src-tgt", JOINED, ("source", "target"), [("the dog", "der Hund"), ("a|b", "c")]),
         ("a.txt", JOINED, ("source",), [("the dog",), ("a|b",), ("x",)]),
+        ("a.train", "__label__x good\n__label__y  so so\n", ("text", "label"), [("good", "x"), ("so so", "y")]),
+        ("a.tmx", MEMORY, ("en", "de"), [("a dog & more", "ein Hund"), ("a cat", "eine Katze")]),
         ("a.json", json.dumps({"intents": INTENTS}), ("text", "label"), [("hi", "hello"), ("good day", "hello")]),
         ("a.json", json.dumps(INTENTS), ("patterns", "tag"), [("hi", "hello"), ("good day", "hello")]),
     ],

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy
+from regard.decoding.beam import Beam
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty
+from regard.decoding.sampling import greedy
 from regard.text.kinds import END
 from tests.decoding.scripted import NO, Language, Scripted, Text, sources, spell
 

@@ -1,5 +1,7 @@
 """CTranslate2 writes the same texts as the searches in PyTorch, and serves nothing that it would write differently."""
 
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -10,12 +12,14 @@ from torch.nn import functional
 from regard.attention.intervene import Cut, intervene
 from regard.attention.record import record
 from regard.data.tokens import Tokenizers
+from regard.decoding.converted import predict
 from regard.decoding.engine import Engine, can_convert, supports_search
 from regard.decoding.search import DecodingConstraints, Search
 from regard.decoding.texts import search_ids
 from regard.errors import InputError
 from regard.models.luong import Luong, LuongConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.storage.verified_files import Manifest, sha256
 from regard.text import Tokenizer, TokenizerSettings
 
 pytest.importorskip("ctranslate2")
@@ -149,3 +153,30 @@ def test_a_folder_that_cannot_be_written_leaves_pytorch(model: Transformer, toke
     folder = tmp_path / "file"
     folder.write_text("not a folder")
     assert not Engine(model, tokenizers, folder, "key").supports(Search())
+
+
+def test_a_converted_run_predicts_without_pytorch(model: Transformer, tokenizers: Tokenizers, tmp_path: Path):
+    tokenizers.source.save(tmp_path / "letters.json")
+    digest = sha256(tmp_path / "letters.json")
+    manifest = Manifest(tmp_path, "run", {"letters.json": [digest]})
+    manifest.write()
+    texts, search = words(20, 7), Search(beam=4, early_stopping=True, length_ratio=2.3)
+    assert predict(tmp_path, texts) is None
+    engine = Engine(model, tokenizers, tmp_path, manifest.digest, search=search, files=("letters.json",) * 2)
+    ids = [tokenizers.source_ids(text) for text in texts]
+    results = engine.search(ids, search)
+    texts = [text for text, best in zip(texts, results, strict=True) if best]
+    expected = [tokenizers.text(best.tokens, "") for best in results if best]
+    assert predict(tmp_path, texts) == expected
+    assert predict(tmp_path, [*texts, "\u4e2d"]) is None
+    assert predict(tmp_path, [" "]) is None
+
+    program = (
+        "import sys; from regard.cli.main import main; assert not main(sys.argv[1:]); print('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, "predict", str(tmp_path), *texts]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert lines == [*expected, "False"]
+    (tmp_path / "letters.json").write_text("{}")
+    with pytest.raises(InputError, match="SHA-256 mismatch"):
+        predict(tmp_path, texts)

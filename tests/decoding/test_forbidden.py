@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from regard.decoding import Beam, greedy, sample
-from regard.decoding.sampling import Hypothesis, Sampler
+from regard.decoding.beam import Beam
+from regard.decoding.sampling import Hypothesis, Sampler, greedy, sample
 from regard.text.kinds import END, PAD, START
 from tests.decoding.scripted import NO, Language, Scripted, Text, sources
 

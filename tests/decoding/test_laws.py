@@ -5,7 +5,9 @@ import torch
 from torch import nn
 
 from regard.attention.memory import Memory
-from regard.decoding import Beam, Hypothesis, LengthPenalty, greedy
+from regard.decoding.beam import Beam
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty
+from regard.decoding.sampling import greedy
 from regard.nn.decoders import Decoder
 from regard.text.kinds import END
 from tests.laws import cases

@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from regard.decoding import Beam, Hypothesis, NoRepeat, Prefix, greedy
+from regard.decoding.beam import Beam
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.processors import NoRepeat, Prefix
+from regard.decoding.sampling import greedy
 from regard.decoding.search import DecodingConstraints, Search
 from tests.decoding.scripted import Language, Scripted, Text, sources, spell
 from tests.decoding.test_beam import assert_same, expected

@@ -15,8 +15,8 @@ from regard.decoding import processors as processor_names
 from regard.decoding import sampling
 from regard.decoding import search as search_module
 from regard.decoding.beam import Beam
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.processors import Banned, ForceToken, LogitsProcessor, MinimumLength, NoRepeat, RepetitionPenalty
-from regard.decoding.sampling import Hypothesis
 from regard.decoding.search import DecodingConstraints, Search
 from regard.errors import InputError
 from regard.text.kinds import SPECIAL, SpecialTokens

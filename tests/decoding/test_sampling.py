@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decoding import greedy, sample
-from regard.decoding.sampling import BLOCK, Sampler, best_scores
+from regard.decoding.sampling import BLOCK, Sampler, best_scores, greedy, sample
 from tests.decoding.scripted import NO, Language, Scripted, Text, sources
 
 DRAWS = 20_011

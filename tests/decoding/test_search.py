@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.config import loader, yaml_tree
-from regard.decoding import Hypothesis
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import DecodingConstraints, Search
 from regard.errors import InputError
 from tests.decoding.scripted import Language, Scripted, sources

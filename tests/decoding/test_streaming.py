@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.decoding import LengthPenalty, greedy, sample
+from regard.decoding.hypothesis import LengthPenalty
 from regard.decoding.processors import Prefix
-from regard.decoding.sampling import Sampler
+from regard.decoding.sampling import Sampler, greedy, sample
 from regard.decoding.streaming import StepOptions, stream
 from regard.text.kinds import END, START
 from tests.decoding.scripted import Language, Scripted, sources

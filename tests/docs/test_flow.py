@@ -38,26 +38,14 @@ def test_a_flow_has_shapes_and_makers_through_what_is_no_part():
     assert boxes["best"].sources == {"last": True}
 
 
-def test_nothing_stays_on_the_model():
-    model = Looping()
-    with watching(model, ["*"], {}):
-        assert "forward" in vars(model.layer)
-    assert not {"forward", "loss", "read"} & set(vars(model.layer))
-
-
-def test_what_happens_inside_a_part_is_not_written_down():
-    model = nn.Sequential(nn.Sequential(nn.Linear(3, 3)))
-    with watching(model, ["0", "0.0"], {}) as flow:
-        model(torch.randn(2, 3))
-    assert [*flow.boxes] == ["0"]
-
-
-def test_a_gradient_leaf_is_known():
-    model, leaf = nn.Linear(3, 2), torch.randn(5, 3, requires_grad=True)
-    whole = nn.ModuleDict({"layer": model})
-    with watching(whole, ["layer"], {"leaf": leaf}) as flow:
+def test_parts_inside_parts_are_left_out_leaves_are_known_and_nothing_stays_on_the_model():
+    model, leaf = nn.Sequential(nn.Sequential(nn.Linear(3, 2))), torch.randn(5, 3, requires_grad=True)
+    with watching(model, ["0", "0.0"], {"leaf": leaf}) as flow:
+        assert "forward" in vars(model[0])
         model(leaf * 2)
-    assert flow.boxes["layer"].sources == {"leaf": True}
+    assert [*flow.boxes] == ["leaf", "0"]
+    assert flow.boxes["0"].sources == {"leaf": True}
+    assert not {"forward", "loss", "read"} & set(vars(model[0]))
 
 
 def test_shapes_are_written_by_the_names_of_their_sizes():

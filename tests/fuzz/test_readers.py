@@ -37,7 +37,8 @@ from regard.runs.recipes import path_of
 from regard.serve.openai import Completion, Embeddings
 from regard.serve.requests import HTTPError, Limits, RequestBody, build_body_type, parse
 from regard.storage.published_folder import PublishedFolder
-from regard.storage.verified_files import Manifest, read_tensors
+from regard.storage.tensors import read_tensors
+from regard.storage.verified_files import Manifest
 from regard.tasks.options import PredictOptions
 from regard.text.kinds import SpecialTokens
 from regard.text.tokenizer import Tokenizer

@@ -14,6 +14,7 @@ import transformers
 from safetensors.torch import save_file
 
 import regard
+from regard.attention.intervene import Cut, intervene
 from regard.cli.main import main
 from regard.errors import InputError
 from regard.hub.any_model import TransformersRun, run_with_weights
@@ -21,8 +22,10 @@ from regard.hub.open_run import open_run
 from regard.hub.similarity import similarity
 from regard.maps.lookups import Lookups, find_sinks, label_sinks
 from regard.maps.reductions import Greatest
+from regard.models.published import complete_name
 from regard.serve.openai import Embeddings, build_openai_operations, embed
 from regard.serve.worker import Replicas
+from regard.tasks.options import AttributionOptions
 from tests.hub.tiny_folders import FAMILIES, TEXT, example, picture, sound, tiny_folder
 from tests.tasks.test_kinds import blanks, classes
 
@@ -75,8 +78,66 @@ def test_the_options_of_show(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for options in cases:
         assert main(["show", folder, "the old cat", "--out", out, *options]) == 0, capsys.readouterr().err
     assert main(["show", folder, "the old cat", "--out", str(tmp_path / "page.html"), *encoder]) == 0
-    assert main(["show", folder, "the old cat", "--out", out, "--kind", "gradient"]) == 2
-    assert "no gradient" in capsys.readouterr().err
+    assert main(["show", folder, "the old cat", "--out", out, "--kind", "norms"]) == 2
+    assert "no norms; it has weights, gradient, effect" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bart", "albert", "bert"])
+def test_what_a_written_token_or_a_class_owes_to_the_text(name: str, tmp_path: Path):
+    """Effects are differences of log-probabilities, and the page has them beside the weights."""
+    folder = tiny_folder(name, tmp_path / name)
+    if name == "albert":
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config: Any = transformers.AutoConfig.for_model(**config, num_labels=3)
+        transformers.AlbertForSequenceClassification(config).save_pretrained(folder)
+    run = open_run(folder)
+    if name == "bert":
+        with pytest.raises(InputError, match="predicts nothing here that an input could change"):
+            run.attribute(TEXT, kinds=["effect"])
+        filled = run.attribute("the [MASK] cat", kinds=["effect"]).weights
+        assert (len(filled.target), len(filled.source)) == (1, 5)
+        return
+    both = run.attribute(TEXT, kinds=["weights", "effect", "gradient"]).lookups[0]
+    assert [*both.alternatives][-2:] == ["gradient", "effect"]
+    effects, gradient = (run.attribute(TEXT, kinds=[kind]) for kind in ("effect", "gradient"))
+    np.testing.assert_allclose(gradient.weights.weights.sum(-1), 1, rtol=1e-5)
+    assert effects.weights.target == (gradient.weights.target if name == "albert" else both.target)
+    inputs = run.read_input(TEXT)
+    output = run._write_output(TEXT, inputs, AttributionOptions())
+    names, tensors, last = ["network.*"], dict(inputs.tensors), -1
+    if name == "gpt2":
+        tensors = {"input_ids": torch.tensor([[*inputs.text, *output]])}
+        last = -2
+    if name == "bart":
+        names = ["network.*decoder*encoder_attn"]
+        tensors["decoder_input_ids"] = torch.tensor([output[:-1]])
+
+    def score() -> float:
+        logits = run.network(**tensors).logits
+        row = logits[0] if name == "albert" else logits[0, last]
+        return float(row.log_softmax(-1)[row.argmax() if name == "albert" else output[-1]])
+
+    with torch.no_grad():
+        base = score()
+        with intervene(run.model, Cut(keys=[2]), only=names):
+            cut = score()
+    assert effects.lookups[0].weights[0, 0, -1, 2] == pytest.approx(base - cut, abs=1e-5)
+    assert abs(base - cut) > 1e-7
+
+
+def test_commands_take_published_folders_and_short_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = str(tiny_folder("bert", tmp_path / "bert"))
+    assert main(["fill", folder, "the [MASK] cat", "--best", "1"]) == 0
+    assert capsys.readouterr().out.startswith("1\t0.")
+    assert main(["predict", folder, "the [MASK] cat"]) == 0
+    assert main(["info", folder]) == 0
+    assert "BertForMaskedLM" in capsys.readouterr().out
+    out = str(tmp_path / "forced.tsv")
+    assert main(["show", str(tiny_folder("gpt2", tmp_path / "gpt2")), "the old", "--force", "cat", "--out", out]) == 0
+    assert "\tcat\t" in Path(out).read_text(encoding="utf-8")
+    names = ("gpt2", "bert-base-uncased", "mine", "owner/gpt2", str(tmp_path / "gpt2"))
+    full = ("openai-community/gpt2", "google-bert/bert-base-uncased", *names[2:])
+    assert tuple(map(complete_name, names)) == full
 
 
 def test_a_pair_of_texts_is_joined_as_the_tokenizer_does(tmp_path: Path):
@@ -516,7 +577,7 @@ def test_a_similarity_is_the_sum_of_its_cells(tmp_path: Path, capsys: pytest.Cap
     assert main([*drawn, f"{first}\t{second}"]) == 0
     assert f"{cosine:.4f}" in capsys.readouterr().out
     assert main([*drawn, first]) == 2
-    assert "is no pair; a similarity is of two texts with a tab between" in capsys.readouterr().err
+    assert "is not a pair; a similarity compares two texts with a tab between" in capsys.readouterr().err
     run = blanks()
     mine = similarity(run, "the cat sat", "on the mat")
     assert mine.cosine == pytest.approx(

@@ -7,12 +7,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from regard.kernels import cpu
 from regard.kernels.cpu import MOST_ROWS, linear, step_cell, supports_tensors, use_search_kernels
 
 
 @pytest.fixture
-def kernel(machine: str):
-    """The kernel for each of this machine's instructions, without gradients."""
+def kernel(machine: str, monkeypatch: pytest.MonkeyPatch):
+    """The kernel for each of this machine's instructions, without gradients, for small products too."""
+    monkeypatch.setattr(cpu, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(cpu, "FEWEST_WEIGHTS", 0)
     with use_search_kernels():
         yield machine
 

@@ -47,6 +47,7 @@ from regard.nn.decoders import (
     SummaryInitialState,
     ZeroInitialState,
 )
+from regard.nn.encoders import ConvolutionalEncoder
 from regard.nn.layers import (
     EncoderLayer,
     FeedForward,
@@ -75,6 +76,7 @@ SCORES: dict[str, Callable[[int, int, int | None], Score]] = {
     "general": lambda query, key, heads: General(query, key, heads=heads),
     "tanh-dot": lambda query, key, heads: TanhDot(key, query, heads=heads),
     "additive": lambda query, key, heads: Additive(query, key, 3, heads=heads),
+    "normalized": lambda query, key, heads: Additive(query, key, 3, heads=heads, bias=True, normalized=True),
     "cosine": lambda query, key, heads: Cosine(5.0),
     "cosine-learned": lambda query, key, heads: Cosine(LearnedSharpness(2.0)),
     "cosine-predicted": lambda query, key, heads: Cosine(PredictedSharpness(query)),
@@ -139,6 +141,7 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
     "gru-reset-before": lambda: RecurrentEncoder(embedding(), CellReader(GRUResetBefore(6, 5), GRUResetBefore(6, 5))),
     "transformer": lambda: transformer_encoder(Sinusoidal()),
     "transformer-learned": lambda: transformer_encoder(Learned(17, 6)),
+    "convolutional": lambda: ConvolutionalEncoder(embedding(), 2, 3),
 }
 
 STARTS: dict[str, Callable[[Encoder, int], nn.Module]] = {

@@ -105,7 +105,7 @@ def test_what_training_gets_of_a_hard_draw(score: str):
     check(drawn, widths=widths, without=[PLACES, SUMS])
 
 
-@pytest.mark.parametrize("score", [name for name in cases.SCORES if name != "additive"])
+@pytest.mark.parametrize("score", [name for name in cases.SCORES if name not in ("additive", "normalized")])
 def test_a_history_is_for_additive_scores_alone(score: str):
     with pytest.raises(ValueError, match="a history adds to the sum in an additive score"):
         SequentialAttend(cases.score(score)[0], cases.PASTS["coverage"]())

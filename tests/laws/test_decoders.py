@@ -1,12 +1,19 @@
 """Any encoder with any decoder, however it starts: teacher forcing equals stepping, and nothing depends on a batch."""
 
+from dataclasses import fields
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from regard.attention.align import Addressing, Hard
 from regard.attention.memory import Memory
+from regard.attribution.attention import record_source_attention, source_kinds
+from regard.config.loader import Registry
+from regard.decoding.sampling import greedy
 from regard.models.attention import ALIGNS, AlignName
+from regard.models.pair import DECODERS, ENCODERS, Pair, PairConfig
 from regard.nn.decoders import Decoder, Encoder, State, SummaryInitialState, unroll
 from regard.nn.layers import Output
 from regard.nn.transformer import TransformerDecoder
@@ -70,6 +77,41 @@ def test_any_start(decoder: str, start: str):
     for parameter in other.parameters():
         nn.init.normal_(parameter)
     check_decoder(other, encode(one), length=5)
+
+
+SMALL = {"width": 6, "layers": 1, "heads": 2, "hidden": 8, "attention": 5, "maxout": 4, "embedding": 6}
+SMALL |= {"encoder_width": 3, "dropout": 0.0, "shared": False}
+
+
+def part(registry: Registry, name: str) -> Any:
+    """The sizes of a small model; encoders of two directions have half the width in each."""
+    kind = registry[name].config_class
+    halves = {"width": 3} if registry is ENCODERS and name in ("bahdanau", "pointer-generator") else {}
+    return kind(**{field.name: (SMALL | halves)[field.name] for field in fields(kind) if field.name in SMALL})
+
+
+@pytest.mark.parametrize("encoder", ENCODERS.locations)
+@pytest.mark.parametrize("decoder", DECODERS.locations)
+def test_the_encoder_of_any_model_with_the_decoder_of_any_other(encoder: str, decoder: str):
+    pair = Pair(13, 13, PairConfig(encoder=part(ENCODERS, encoder), decoder=part(DECODERS, decoder)))
+    cases.hold(pair)
+    source = [4, 5, 6]
+    batch = pair.collate([(source, [7, 8])])
+    loss, _ = pair.decoder.output.loss(
+        pair.features(batch.source, batch.source_lengths, batch.target_in), batch.target_out
+    )
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in pair.decoder.parameters())
+    assert pair.encoder.embedding.table.weight.grad[4].any()
+    memory = pair.encoder(batch.source, batch.source_lengths)
+    ((found,),) = greedy(pair.decoder, memory, max_length=5)
+    output = list(found.tokens)
+    if decoder != "bottleneck":
+        (weights,) = record_source_attention(pair, [(source, output)])
+        assert weights.shape[1:] == (len(output) + 1, 4)
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    others = source_kinds(pair)
+    assert ("rollout" in others) == (encoder == "transformer" and decoder != "bottleneck")
 
 
 REMEMBERED = [(align, "none") for align in ALIGNS] + [("local-m", "coverage"), ("monotonic", "location-aware")]

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from regard.attribution.attention import record_source_attention
 from regard.data.batches import collate
-from regard.decoding import greedy
+from regard.decoding.sampling import greedy
 from regard.models.luong import Luong, LuongConfig
+from regard.models.pair import ConvolutionalConfig, Pair, PairConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.decoders import EncoderDecoder
 
@@ -24,6 +25,11 @@ LUONG = LuongConfig(embedding=32, width=32, layers=1, cell="gru", bidirectional=
 TRANSFORMER = TransformerConfig(
     layers=2, width=32, hidden=32, heads=1, positions="learned", max_length=LENGTHS[-1] + 1, dropout=0.0
 )
+
+
+def pair(encoder: TransformerConfig | ConvolutionalConfig) -> EncoderDecoder:
+    """Another encoder with Luong's decoder."""
+    return Pair(VOCABULARY, VOCABULARY, PairConfig(encoder=encoder, decoder=LUONG))
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class Lesson:
 LESSONS = {
     "luong": Lesson(lambda: Luong(VOCABULARY, VOCABULARY, LUONG), 100, 32, 1e-2),
     "transformer": Lesson(lambda: Transformer(VOCABULARY, VOCABULARY, TRANSFORMER), 250, 64, 5e-3),
+    "mixed": Lesson(lambda: pair(TRANSFORMER), 150, 32, 1e-2),
+    "convolutional": Lesson(lambda: pair(ConvolutionalConfig(width=32, layers=2, dropout=0.0)), 150, 32, 1e-2),
 }
 
 

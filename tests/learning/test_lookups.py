@@ -9,7 +9,9 @@ import pytest
 
 from regard.models.pointer_network import PointerNetworkConfig
 from regard.models.turing_machine import TuringMachineConfig
+from regard.runs import run_file
 from regard.runs import train as launch
+from regard.runs.recipes import path_of
 from regard.runs.run_file import load
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicRun, Copy, Recall, RepeatCopy
 from regard.tasks.options import EvaluationOptions
@@ -44,6 +46,23 @@ def test_it_sorts_what_it_has_not_seen(folder: Path):
     assert attention.source == ("</s>", "0.9", "0.1", "0.5")
     assert [int(row.argmax()) for row in attention.weights] == [2, 3, 1, 0]
     assert run.evaluate()["exact-match"] > 85
+
+
+SMALL = {
+    "pronouns": ("f1", "training.steps=700 training.batch_tokens=768 data.train=3000 model.width=48 model.hidden=48"),
+    "templates": ("exact-match", "training.steps=300 training.batch_tokens=768 data.train=4000 data.facts=2"),
+}
+"""The metric and the settings of recipes that learn what to look up in a quarter of a minute."""
+
+
+@pytest.mark.parametrize("recipe", SMALL)
+def test_small_recipes_find_what_they_look_up(recipe: str, tmp_path: Path):
+    """Nouns that training never had, and words of facts that it never had."""
+    metric, settings = SMALL[recipe]
+    rate = {"pronouns": "3e-3 tokenizer.minimum_count=5", "templates": "5e-3 model.width=64 model.attention=48"}[recipe]
+    given = f"{settings} training.learning_rate={rate} training.warmup=20 data.valid=20 data.test=100"
+    config = run_file.read(path_of(recipe), [*given.split(), "training.threads=1", "training.validate_every=0"])
+    assert launch.train(config, tmp_path / "run")[f"test/{metric}"] > 80
 
 
 def test_commands_of_a_pointer(regard, folder: Path, tmp_path: Path):

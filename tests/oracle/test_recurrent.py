@@ -11,6 +11,8 @@ from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.bottleneck import Bottleneck, BottleneckConfig
 from regard.models.luong import Luong, LuongConfig, ScoreName
 from regard.models.one_pass import OnePass, OnePassConfig
+from regard.nn.encoders import ConvolutionalEncoder
+from regard.nn.layers import TokenEmbedding
 from regard.nn.recurrent import (
     CELL_CLASSES,
     KINDS,
@@ -213,3 +215,19 @@ def test_one_position_goes_through_a_cell(kind: RecurrentName, layers: int):
         output, state = network(inputs[:, position : position + 1], state)
         torch.testing.assert_close(output[:, 0], outputs[:, position], rtol=0, atol=1e-12)
     torch.testing.assert_close(state, last, rtol=0, atol=1e-12)
+
+
+def test_gated_convolutions_by_their_equation():
+    """One position at a time: zeros beyond both ends of each text, whatever the batch has there."""
+    encoder = reference.drawn(ConvolutionalEncoder(TokenEmbedding(11, 4), 2, 3), 0.7).double()
+    tokens, lengths = torch.tensor([[4, 7, 5, 9, 6], [5, 8, 10, 10, 10]]), torch.tensor([5, 2])
+    memory, p = encoder(tokens, lengths), reference.parameters(encoder)
+    for row, length in enumerate(lengths.tolist()):
+        states = encoder.positions(encoder.embedding(tokens[row : row + 1, :length]))[0].detach().numpy()
+        for layer in range(2):
+            padded = np.pad(states, ((1, 1), (0, 0)))
+            weight, bias = p[f"layers.{layer}.weight"], p[f"layers.{layer}.bias"]
+            sums = np.array([np.einsum("oik,ki->o", weight, padded[at : at + 3]) + bias for at in range(length)])
+            states = (sums[:, :4] * reference.sigmoid(sums[:, 4:]) + states) / np.sqrt(2)
+        close(memory.value[row, :length], states)
+        close(memory.summary[row], states.mean(0))

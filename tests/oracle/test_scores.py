@@ -48,6 +48,7 @@ def additive_score() -> tuple[Score, Formula]:
 
 def tanh_dot() -> tuple[Score, Formula]:
     score = TanhDot(3, 5)
+    assert score.bias is not None
     nn.init.normal_(score.bias)
     p = reference.parameters(score)
     return score, lambda query, key: float(query @ np.tanh(p["weight"].T @ key + p["bias"]))
@@ -57,6 +58,20 @@ def concat() -> tuple[Score, Formula]:
     score = Additive(5, 3, 7)
     p = reference.parameters(score)
     return score, reference.concat(np.concatenate([p["query_weight"], p["key_weight"]]).T, p["energy"])
+
+
+def normalized() -> tuple[Score, Formula]:
+    """Raffel's g v / |v| with a bias."""
+    score = Additive(5, 3, 7, bias=True, normalized=True)
+    assert score.bias is not None
+    nn.init.normal_(score.bias)
+    p = reference.parameters(score)
+    np.testing.assert_allclose(p["gain"], [7**-0.5], rtol=1e-6)
+    energy = p["gain"] * p["energy"] / np.sqrt((p["energy"] ** 2).sum())
+    # the bias as a key of 1
+    extended = np.concatenate([p["key_weight"], p["bias"][None]]).T
+    formula = reference.additive(p["query_weight"].T, extended, energy)
+    return score, lambda query, key: formula(query, np.append(key, 1.0))
 
 
 def predicted() -> tuple[Score, Formula]:
@@ -74,6 +89,7 @@ FORMULAS: dict[str, Callable[[], tuple[Score, Formula]]] = {
     "tanh-dot": tanh_dot,
     "additive": additive_score,
     "concat": concat,
+    "normalized": normalized,
     "cosine": lambda: (Cosine(3.0), reference.cosine(lambda q: 3.0)),
     "cosine-learned": lambda: (Cosine(LearnedSharpness(2.5)), reference.cosine(lambda q: 2.5)),
     "cosine-predicted": predicted,
@@ -82,7 +98,7 @@ FORMULAS: dict[str, Callable[[], tuple[Score, Formula]]] = {
 
 
 def sides(name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    key_width = 3 if name in ("general", "tanh-dot", "additive", "concat") else 5
+    key_width = 3 if name in ("general", "tanh-dot", "additive", "concat", "normalized") else 5
     query, key, value = torch.randn(2, 3, 5), torch.randn(2, 7, key_width), torch.randn(2, 7, 2)
     return query.double(), key.double(), value.double()
 

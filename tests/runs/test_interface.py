@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import regard
 from regard.attention import Attend
@@ -81,6 +82,23 @@ def test_an_own_model_learns_and_its_run_opens(tmp_path: Path):
     assert torch.equal(batch["keys"].gather(1, weights.squeeze(1).argmax(-1, keepdim=True))[:, 0], batch["query"])
 
 
+def test_loaders_and_a_loss_are_enough(tmp_path: Path):
+    torch.manual_seed(1)
+    inputs = torch.randn(64, 3)
+    data = TensorDataset(inputs, inputs.sum(-1, keepdim=True))
+    loaders = [DataLoader(data, batch_size=8), DataLoader(data, batch_size=16)]
+    model, quiet = nn.Linear(3, 1), {"learning_rate": 0.1, **QUIET}
+    settings = {**quiet, "epochs": 12.0, "validate_every": 0}
+    run = regard.fit(model, loaders[0], tmp_path / "run", loss=nn.MSELoss(), valid=loaders[1], training=settings)
+    assert run.evaluate()["loss"] < 0.05
+    with pytest.raises(InputError, match="needs loss="):
+        regard.fit(model, loaders[0], tmp_path / "other", epochs=1)
+    with pytest.raises(InputError, match="epochs and training are both given"):
+        regard.fit(model, lookup(), tmp_path / "other", training=quiet, epochs=1)
+    with pytest.raises(InputError, match="loss and valid belong to a DataLoader"):
+        regard.fit(model, lookup(), tmp_path / "other", loss=nn.MSELoss())
+
+
 def test_opening_a_custom_run_reads_its_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     model, _ = fitted(tmp_path / "run", 2)
     read: list[Path] = []
@@ -147,7 +165,14 @@ def test_what_a_custom_run_cannot_do(tmp_path: Path, request: pytest.FixtureRequ
 def test_a_recipe_is_trained_and_opened(tmp_path: Path):
     data, model = {"train": 60, "valid": 3, "test": 3}, {"width": 8, "embedding": 8}
     run = regard.train("dates", tmp_path / "run", data=data, model=model, training={"steps": 2, "warmup": 0, **QUIET})
-    assert len(run.predict(["14 July 1989"])) == 1
+    (expected,) = run.predict(["14 July 1989"])
+    assert run.predict("14 July 1989").text == run("14 July 1989").text == expected.text
+    assert run(["14 July 1989"])[0].text == expected.text
+    drawn = run.attribute("14 July 1989").weights.weights
+    for shown in (run.show("14 July 1989"), regard.show(tmp_path / "run", "14 July 1989")):
+        np.testing.assert_allclose(shown.weights.weights, drawn, rtol=1e-6)
+    with pytest.raises(TypeError, match="expected show\\(run_or_folder, text\\)"):
+        regard.show(run, "14 July", "1989")
     assert run.config.training.steps == 2
     with pytest.raises(InputError, match=r"--set training\.stepps"):
         regard.train("dates", tmp_path / "other", training={"stepps": 2})

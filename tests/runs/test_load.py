@@ -67,8 +67,9 @@ def test_predictions_have_all_their_parts(tmp_path: Path):
         assert one.attention.target == tuple("\ufffd" if each == "<unk>" else each for each in one.tokens)
         assert (one.tokens[-1:] == ("</s>",)) == one.finished or not one.tokens
     assert [one.text for one in run.predict(texts)] == [one.text for one in found]
-    with pytest.raises(TypeError, match="examples is one str"):
-        run.predict("abc")
+    assert run.predict("abc").text == found[0].text
+    with pytest.raises(TypeError, match="examples is one bytes"):
+        run.predict(b"abc")
     assert all(one.attention is None for one in run.predict(texts, attention=False))
 
 
@@ -168,7 +169,7 @@ LONG = POINTER.replace("length_extra: 2", "length_extra: 60")
 @pytest.fixture
 def run(tmp_path: Path) -> Seq2SeqRun:
     """A model that copies, and knows the letters from a to g."""
-    return regard.load(make(tmp_path, settings=LONG)[0])
+    return regard.load(make(tmp_path, settings=LONG)[0], task=Seq2SeqRun)
 
 
 def test_a_prefix_of_words_that_each_source_has_for_itself(run: Seq2SeqRun):

@@ -44,6 +44,47 @@ def test_a_number_that_is_the_name_of_a_folder(tmp_path: Path, monkeypatch: pyte
     assert (data.kind, data.train) == ("image-folders", "13")
 
 
+@pytest.mark.parametrize(
+    ("recipe", "content", "columns"),
+    [
+        ("classify", "review,sentiment\na,b\n", {"text": "review", "label": "sentiment"}),
+        (
+            "classify",
+            "id,Premise,hypothesis,gold_label\n1,a,b,c\n",
+            {"text": "Premise", "second": "hypothesis", "label": "gold_label"},
+        ),
+        (
+            "multi-label",
+            "id,comment_text,toxic,rude\n7,a,0,1\n8,b,1,0\n",
+            {"text": "comment_text", "label": ("toxic", "rude")},
+        ),
+        ("summarise", "article,highlights\na,b\n", {"source": "article", "target": "highlights"}),
+        ("captions", "file_name,caption\na.png,b\n", {"image": "file_name", "captions": "caption"}),
+        ("spoken-digits", "file_name,transcription\na.wav,b\n", {"audio": "file_name", "transcript": "transcription"}),
+        ("classify", "text,label,sentiment\na,b,c\n", {"text": "text", "label": "label"}),
+        ("classify", "words,mood\na,b\n", {"text": "text", "label": "label"}),
+    ],
+)
+def test_usual_columns_are_recognized(recipe: str, content: str, columns: Any, tmp_path: Path, caplog: Any):
+    """Unless somebody named one; and the run file has them, so that a later evaluation needs none."""
+    caplog.set_level("INFO")
+    path = tmp_path / "rows.csv"
+    path.write_text(content, encoding="utf-8")
+    settings = [f"data.train={path}"]
+    data = run_file.read(path_of(recipe), settings).data
+    assert {key: getattr(data, key) for key in columns} == columns
+    changed = any(column not in ("text", "label") for column in columns.values())
+    assert any("using column" in line for line in caplog.messages) == changed
+    key = next(iter(columns))
+    assert getattr(run_file.read(path_of(recipe), [*settings, f"data.{key}=mine"]).data, key) == "mine"
+
+
+def test_a_document_of_squad_has_no_columns_to_recognize(tmp_path: Path):
+    path = tmp_path / "train.json"
+    path.write_text('{"data": []}', encoding="utf-8")
+    assert run_file.read(path_of("spans"), [f"data.train=[{path}]"]).data.question == "question"
+
+
 def write(folder: Path, **parts: str) -> Path:
     path = folder / "run.yaml"
     path.write_text(RUN.format(**{**PLAIN, **parts}), encoding="utf-8")
@@ -136,8 +177,8 @@ def test_an_alignment_with_numbers_of_its_own(name: str, written: str, made: tup
         ("dates", "align={name: hard, noise: 1}", "align.noise: unknown key"),
         ("dates", "align={name: hrad}", "align.name: got 'hrad', expected one of hard, straight-through, monotonic; "),
         ("dates", "align=[hard]", "align: got ['hard'], expected text or a mapping"),
-        ("characters-gpt2", "score=dott", "score: got 'dott', expected dot, general, concat, scaled-dot, "),
-        ("classify", "score=location", "score: got 'location', expected dot, general, concat, scaled-dot, "),
+        ("characters-gpt2", "score=dott", "score: got 'dott', expected dot, general, concat, "),
+        ("classify", "score=location", "score: got 'location', expected dot, general, concat, "),
         ("dates-transformer", "self_align=hard", "self_align: got 'hard', expected softmax, sparsemax, "),
     ],
 )
@@ -225,3 +266,15 @@ def test_the_commands_print_the_schema_and_a_recipe(capsys: pytest.CaptureFixtur
     assert "  steps: 700\n" in text
     assert main(["new", "daets"]) == 2
     assert "did you mean 'dates'?" in capsys.readouterr().err
+
+
+def test_a_model_of_an_encoder_and_a_decoder_needs_no_name(tmp_path: Path):
+    """Their own names choose their settings; options reach into both."""
+    config = run_file.read(path_of("dates-mixed"), ["model.encoder.name=convolutional", "model.decoder.width=32"]).model
+    assert (config.name, config.encoder.name, config.decoder.name) == ("pair", "convolutional", "luong")
+    assert (config.encoder.layers, config.encoder.kernel, config.decoder.width) == (2, 3, 32)
+    path = tmp_path / "run.yaml"
+    path.write_text(run_file.dump(run_file.read(path_of("dates-mixed"))), encoding="utf-8")
+    assert run_file.read(path) == run_file.read(path_of("dates-mixed"))
+    with pytest.raises(InputError, match=r"model\.encoder\.name: got 'pretrained', expected one of bahdanau, luong"):
+        run_file.read(path_of("dates-mixed"), ["model.encoder.name=pretrained"])

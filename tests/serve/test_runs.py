@@ -17,6 +17,7 @@ from PIL import Image
 
 from regard.attention.intervene import Cut, intervene
 from regard.attribution.attention import full_names, score_output, source_attention_names
+from regard.attribution.effects import MapCut
 from regard.attribution.kinds import Kind
 from regard.data.pairs import Pair
 from regard.decoding.search import Search
@@ -40,6 +41,7 @@ from regard.text.kinds import END
 from tests.pictures.test_view import numbers
 from tests.serve import toys
 from tests.serve.serving import serving
+from tests.tasks.test_kinds import blanks, classes
 
 SOURCE = "das Haus ist alt"
 DOCUMENT = f"{SOURCE} . ein Baum"
@@ -143,6 +145,45 @@ def test_an_output_is_predicted_again_under_cuts(kind: str):
     assert hidden["before"] != pytest.approx(hidden["after"], abs=1e-3)
     assert (head == pytest.approx(everything, abs=1e-5)) == (kind == "bahdanau")  # which has no other head
     assert late["before"][:-1] == pytest.approx(late["after"][:-1], abs=1e-5)
+
+
+CUT_RUNS = {
+    "classifier": (lambda: classes("bert"), "the cat sat"),
+    "language model": (toys.language_model, "the old house"),
+    "reader": (toys.reader, ("ein Haus", SOURCE)),
+    "blanks": (blanks, "the [MASK] sat on the [MASK]"),
+    "tagger": (toys.tagger, SOURCE),
+}
+
+
+@pytest.mark.parametrize("name", CUT_RUNS)
+def test_every_output_of_a_text_is_predicted_again_under_cuts(name: str):
+    """What each token, class or tag loses is its effect, and the prediction is that of the changed model."""
+    make, example = CUT_RUNS[name]
+    run: Any = make()
+    options = AttributionOptions(target_tokens=[4, 5, 6]) if name == "language model" else AttributionOptions()
+    effects = run.attribute(example, replace(options, kinds=["effect"])).lookups[0]
+    effects = effects.alternatives.get("effect", effects)
+    cut = run.compare_cuts(example, [MapCut(keys=[1])], options)
+    losses = np.array(cut["before"]) - np.array(cut["after"])
+    assert np.abs(losses).max() > 1e-5
+    if name not in ("tagger", "classifier"):  # whose effects are those of entities, or shared by words
+        np.testing.assert_allclose(losses, effects.weights[0, 0, :, 1], atol=1e-5)
+    same = run.compare_cuts(example, [MapCut(queries=[0], keys=[])], options)
+    assert same["before"] == pytest.approx(same["after"], abs=1e-6)
+    if name != "language model":  # whose three tokens were forced
+        assert same["output"] == same["changed"] == cut["output"]
+        with torch.no_grad(), intervene(run.model, Cut(keys=[1]), strict=False):
+            (expected,) = run.predict([example])
+        assert cut["prediction"] == expected.to_json()
+    with serving(of(run)) as address:
+        body = run.record(example) | {"text": example} if isinstance(example, str) else dict(QUESTION)
+        body = {key: value for key, value in body.items() if key in run.inputs}
+        body |= {} if options.target_tokens is None else {"target_tokens": [*options.target_tokens]}
+        answer = post(address, "attention", body | {"cuts": [{"keys": [1]}]})
+        assert answer.json()["after"] == pytest.approx(cut["after"], abs=1e-5)
+        refused = post(address, "attention", body | {"cuts": [{"keys": [99]}]})
+    assert (refused.status_code, "keys [99] do not exist" in refused.json()["error"]) == (422, True)
 
 
 BAD_CUTS = [

@@ -11,6 +11,7 @@ from torch import nn
 from regard.attention.record import record
 from regard.attribution.attention import ValueNorms
 from regard.attribution.kinds import Kind
+from regard.cli.show import choose_maps
 from regard.data.images import ImageFolders
 from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights, TextWeights, rollout, shares
@@ -37,6 +38,7 @@ from regard.tasks.image_classification import ImageClassification, ImageClassifi
 from regard.tasks.language_model.run import LanguageModelling, LanguageModelRun
 from regard.tasks.masked_language_model.config import Documents, MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
+from regard.tasks.options import AttributionOptions
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import END
 
@@ -219,6 +221,16 @@ def test_classes(name: str, kind: Kind):
         assert looked.weights.weights.sum() == pytest.approx(1)
         assert all(words.sum() == pytest.approx(1) for words in looked.weights.words)
         assert looked.weights.sentences == run.attribute(text).weights.sentences
+
+
+def test_two_arguments_are_a_pair_and_heads_are_chosen_by_layer():
+    assert classes("rocktaschel").parse_arguments(["a", "b"]) == [("a", "b")]
+    assert classes("rocktaschel").parse_arguments(["a\tb", "c\td"]) == [("a", "b"), ("c", "d")]
+    assert classes("bert").parse_arguments(["a", "b"]) == ["a", "b"]
+    assert spans().parse_arguments(["who?", "the cat"]) == [("who?", "the cat")]
+    chosen = [((1, None), (3, 4, 5)), ((None, 2), (2, 5)), ((1, 0), (3,))]
+    for (layer, head), maps in chosen:
+        assert choose_maps(classes("bert"), [TEXT], AttributionOptions(), layer, head) == maps
 
 
 def test_words_of_a_document_owe_what_their_tokens_do():

@@ -13,7 +13,7 @@ from regard.data.generated.pairs import Dates
 from regard.data.pairs import Pair
 from regard.data.splits import Splits
 from regard.data.tokens import Tokenizers
-from regard.decoding.sampling import Hypothesis
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import Search
 from regard.decoding.texts import encode_pairs
 from regard.errors import InputError

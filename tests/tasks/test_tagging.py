@@ -18,7 +18,7 @@ from regard.data.records import Records, records_of
 from regard.errors import InputError
 from regard.maps.alignment import Alignment
 from regard.metrics import Entity, entity_metrics, find_entities, to_bio
-from regard.models.bert import BertConfig
+from regard.models.bert import BertConfig, BertPointerConfig, PointingHead
 from regard.models.catalog import TAGGERS
 from regard.models.classifier import RecurrentTaggerConfig
 from regard.runs import run_file
@@ -247,6 +247,9 @@ def test_a_column_that_counts_the_words_is_refused(tmp_path: Path):
     with pytest.raises(InputError, match=r"a.conll:1: column 1 counts the words .*: --set data.word=2"):
         TaggedFiles().read(str(path))
     assert [each.text for each in TaggedFiles(word=2).read(str(path))] == ["Anna sleeps", "Bonn is big"]
+    path.write_text("id,text,entities\n1,Anna sleeps,\"[('Anna', 'PER')]\"\n", encoding="utf-8")
+    with pytest.raises(InputError, match="a table with a text a row"):
+        TaggedFiles().read(str(path))
 
 
 def test_generated_sentences_have_their_spans():
@@ -319,6 +322,45 @@ def test_padding_and_the_rest_of_the_batch_change_nothing(config: BertConfig | R
     for row, found in zip(rows, whole, strict=True):
         alone = model(torch.tensor([row]), torch.tensor([len(row)]))[0]
         torch.testing.assert_close(found[: len(row)], alone, rtol=1e-12, atol=1e-12)
+
+
+def pointing() -> TaggingRun:
+    tokenizer = Tokenizer.train(TokenizerSettings("wordpiece", 50), ["the dog saw it"])
+    config = BertPointerConfig(layers=1, width=8, heads=2, hidden=11, context=16, dropout=0.0)
+    model = TAGGERS.build(config, tokenizer.size, 1).eval()
+    return TaggingRun(Tagging(data=Names(), tokenizer=tokenizer.settings, model=config), model, tokenizer, ["O"])
+
+
+def test_tags_of_a_pointer_are_words_of_the_text():
+    run, text = pointing(), "the dogs saw it"
+    tagged = of_spans(text, [(13, 15, "dogs")])
+    tags = run.index_tags(tagged)
+    assert tags == [0, 0, 0, 2]  # the start, or a word, from 1
+    (part,) = run.split(text, tagged.words, tags)
+    assert len(part.ids) > 6  # dogs has several pieces
+    batch = run.collate([part, part])
+    assert batch.targets[0, part.positions].tolist() == [0, 0, 0, part.positions[1]]
+    outputs = run.model(*batch.inputs)
+    assert outputs.shape == (2, len(part.ids), len(part.ids))
+    torch.testing.assert_close(outputs.exp().sum(-1), torch.ones_like(outputs[..., 0]))
+    (rows,) = run.compute_probabilities([[part]], [4])
+    torch.testing.assert_close(rows.sum(-1), torch.ones(4))
+    with pytest.raises(InputError, match="'cat' isn't a word of the text, and the model bert-pointer points to words"):
+        run.index_tags(of_spans(text, [(13, 15, "cat")]))
+
+
+def test_a_pointing_head_by_its_formula():
+    head = PointingHead(6).double()
+    states, lengths = torch.randn(2, 5, 6, dtype=torch.float64), torch.tensor([5, 3])
+    found = head(states, lengths).exp().detach().numpy()
+    arrays = {name: value.detach().numpy() for name, value in head.named_parameters()}
+    for row, length in enumerate(lengths.tolist()):
+        rows = states[row, :length].numpy()
+        query = rows @ arrays["query.weight"].T + arrays["query.bias"]
+        key = rows @ arrays["key.weight"].T + arrays["key.bias"]
+        shares = np.exp(query @ key.T / np.sqrt(6))
+        np.testing.assert_allclose(found[row, :length, :length], shares / shares.sum(-1, keepdims=True), rtol=1e-12)
+        assert found[row, :, length:].max(initial=0) < 1e-300
 
 
 def trained(folder: Path, name: str, *settings: str) -> Path:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from regard.storage.run_folder import RunDirectory
-from regard.storage.verified_files import read_tensors
+from regard.storage.tensors import read_tensors
 from regard.training.loop import fit
 from regard.training.objectives import Loss, LossModule
 from regard.training.update import BatchStream, Processes, Stop, Stopped, Updater

@@ -3,6 +3,7 @@
 import io
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from torch import nn
@@ -84,6 +85,16 @@ def test_training_ends_early_by_default_once_the_metric_has_changed():
     assert not waited([1.0, 2.0, 1.0, 1.0, 1.0, 1.0], settings)
     assert waited([1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 2.0], settings)
     assert not waited([2.0] + [1.0] * 9, Training(patience=0))
+    assert waited([100.0] * 6, settings)  # perfect from the first validation on
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_a_schedule_that_falls_to_zero_runs_to_its_end_by_default(schedule: Literal["linear", "cosine"]):
+    falling = [2.0] + [1.0] * 9
+    assert not waited(falling, Training(schedule=schedule))
+    assert "ends early" not in Training(schedule=schedule).describe()
+    assert waited(falling, Training(schedule=schedule, patience=3))
+    assert waited(falling, Training(schedule="inverse-square-root"))
 
 
 def test_the_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies
 from torch import nn
 
 from regard.errors import InputError
-from regard.storage.verified_files import load_into, read_tensors, write_tensors
+from regard.storage.tensors import load_into, read_tensors, write_tensors
 
 
 class Attack:

@@ -73,11 +73,17 @@ CASES = {
     ),
     "classify": Case(PIECES | sized(256, context=64, **BERT), files.labelled),
     "convex-hull": Case(POINTING),
+    "conversations": Case(PAIRS | sized(600, embedding=16, width=24, attention=24)),
     "copy": Case(TURING | {"data.most": "6"}),
     "dates": Case(PAIRS | sized(400, embedding=16, width=24, attention=24, maxout=16)),
     "dates-all": Case(PAIRS | sized(400, embedding=16, width=24, attention=24, maxout=16)),
     "dates-bottleneck": Case(PAIRS | sized(400, **RECURRENT)),
     "dates-luong": Case(PAIRS | sized(400, **RECURRENT)),
+    "dates-mixed": Case(
+        PAIRS
+        | {"training.batch_tokens": "400", "model.encoder.width": "24", "model.encoder.hidden": "32"}
+        | {"model.decoder.embedding": "16", "model.decoder.width": "24"}
+    ),
     "dates-transformer": Case(PAIRS | sized(400, width=32, hidden=48)),
     "dialogue": Case(
         {"tokenizers.source.size": "300", "tokenizers.target.size": "300"} | sized(300, width=24, encoder_width=24),
@@ -134,6 +140,7 @@ CASES = {
         sized(500, embedding=16, width=24, attention=24) | {"search.logits_processors": "[]"}, files.mails
     ),
     "tagging": Case(PIECES | sized(400, context=64, **BERT), files.tagged),
+    "templates": Case(PAIRS | sized(600, embedding=16, width=24, attention=24)),
     "topics": Case(MADE | sized(256, embedding=16, width=16, attention=16)),
     "translate-bahdanau": Case(
         SHARED_PIECES | sized(300, embedding=16, width=24, attention=24, maxout=16), files.parallel

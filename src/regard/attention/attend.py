@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.align import Align, Draw, Softmax, softmax
+from regard.attention.align import Align, Draw, Hard, Softmax, softmax
 from regard.attention.masks import Mask, as_mask
 from regard.attention.memory import (
     HEADS,
@@ -35,6 +35,7 @@ from regard.attention.observer import (
 from regard.attention.scores import (
     Indices,
     Product,
+    ScaledDot,
     Score,
     Select,
     Sides,
@@ -50,13 +51,16 @@ from regard.kernels.cpu import can_fuse, dropout, prepare_keys, score_additive
 from regard.kernels.windows import attend_windows, windows_save_time
 from regard.shapes import Context, Float, Scores, Weights
 
+SCALED_DOT = ScaledDot()
+"""The default score."""
+
 
 def attend(
     query: Float[Tensor, "..."],
     key: Float[Tensor, "..."],
     value: Float[Tensor, "..."],
     *,
-    score: Score,
+    score: Score = SCALED_DOT,
     mask: Mask | Tensor | None = None,
     align: Callable[[Tensor, Mask | None], Tensor] = softmax,
 ) -> tuple[Context, Weights]:
@@ -68,7 +72,8 @@ def attend(
         query: `(*batch, query, query_width)`.
         key: `(*batch, key, key_width)`.
         value: `(*batch, key, value_width)`.
-        score: The score e; `regard.attention.scores` has the common ones.
+        score: The score e; `regard.attention.scores` has the common ones. Default:
+            q . k / sqrt(width).
         mask: True where a query may attend to a key, broadcastable to
             `(*batch, query, key)`. A query with no allowed key gets context 0 and
             weights 0. A key hidden from every query has no influence, NaN included.
@@ -277,9 +282,31 @@ def pad_heads(*sides: Tensor) -> list[Tensor]:
     return padded
 
 
+def reads_one_key(lookup: Lookup) -> bool:
+    """Return whether each query takes one value: hard attention at inference."""
+    return is_unmodified(lookup.align, Hard) and not lookup.align.training
+
+
+def read_one_key(lookup: Lookup) -> Context:
+    """Fetch the value of the best key, without weights and a sum over all values."""
+    scores = lookup.compute_scores()
+    if lookup.bias is not None:
+        scores = scores + lookup.bias(None, None)
+    if lookup.memory.mask is not None:
+        scores = scores.masked_fill(~lookup.memory.mask.dense(), -torch.inf)
+    value = lookup.memory.value
+    if not scores.shape[-1]:  # nothing to choose from: zeros
+        return mix(scores, value)
+    value = expand_groups(value, None, group_size(lookup.query, value))
+    best, keys = scores.max(-1, keepdim=True)
+    context = value.gather(-2, keys.expand(*keys.shape[:-1], value.shape[-1]))
+    return context.masked_fill(best == -torch.inf, 0.0)
+
+
 FUSED_FORMS = (
     (has_windows, read_windows),
     (can_read_products, read_products),
+    (reads_one_key, read_one_key),
 )
 """The fused forms, each behind the predicate that says which lookups it serves. They
 bypass the code of score and alignment, so they serve only modules whose `forward` they

@@ -402,7 +402,8 @@ class Additive(TanhSum):
 
     Luong's concat score v^T tanh(W [q; k]) is the same function, with W = [W_q, W_k]
     (Luong 2015, equation 8). With `bias` it is v^T tanh(W_q q + W_k k + b) (See 2017,
-    equation 1).
+    equation 1). With `normalized` v is g v / |v|, where the learned number g begins as
+    1 / sqrt(width) (Raffel 2017, section 2.4).
     """
 
     def __init__(
@@ -413,6 +414,7 @@ class Additive(TanhSum):
         *,
         heads: int | None = None,
         bias: bool = False,
+        normalized: bool = False,
     ):
         super().__init__()
         self.query_width = query_width
@@ -425,13 +427,18 @@ class Additive(TanhSum):
         self.energy = nn.Parameter(energy.detach().clone())
         shape = (width,) if heads is None else (heads, 1, width)
         self.bias = nn.Parameter(torch.zeros(shape)) if bias else None
+        gain = torch.full(energy.shape[:-1], width**-0.5).unsqueeze(-1)
+        self.gain = nn.Parameter(gain) if normalized else None
 
     def prepare(self, key: Key) -> Tensor:
         prepared = key @ self.key_weight
         return prepared if self.bias is None else prepared + self.bias
 
     def sides(self, query: Query, key: Key) -> Sides:
-        return Sides(query @ self.query_weight, key, energy=self.energy)
+        energy = self.energy
+        if self.gain is not None:
+            energy = self.gain * normalize_length(energy)
+        return Sides(query @ self.query_weight, key, energy=energy)
 
 
 class InverseDistance(Score):

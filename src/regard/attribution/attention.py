@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -475,6 +474,7 @@ def attribute_text(
 
 def attribute_effects(
     model: nn.Module,
+    names: str | Sequence[str],
     text: Side,
     targets: Sequence[str],
     score: Callable[[], Float[Tensor, " target"]],
@@ -484,10 +484,12 @@ def attribute_effects(
 ) -> Attributed:
     """Attribute scores to the tokens of one text by cutting attention to them.
 
+    Args:
+        names: The modules to change, as patterns for `record`.
+
     Raises:
         InputError: Single edges are to be cut, or as `measure_effects`.
     """
-    names: Any = model.self_attention
     cuts = choose_cuts(cut, text)
     effects = measure_effects(model, names, lambda _: score()[None], cuts, maps)
     keys = text.prepend(before, effects.shape[1] - len(text.pieces)).pieces

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention.intervene import Cut, intervene
 from regard.attention.record import Maps, ReportsWeights, record
+from regard.data.cache import begin_progress
 from regard.errors import InputError, quote
 from regard.maps.alignment import Side
 from regard.maps.reductions import Numbers
@@ -57,18 +58,9 @@ def measure_effects(
     Raises:
         InputError: There are too many cuts, or no map of a number.
     """
-    with record(model, names) as recorded:
+    with record_places(model, names) as recorded:
         base = score(1)
-    skipped = 0
-    if isinstance(model, ReportsWeights):
-        if maps is not None:
-            raise InputError(
-                "the effect of this model is that of all heads; choose no map"
-            )
-        skipped = model.skip_count
-        places: dict[str, list[int] | None] = {"*": None}
-    else:
-        places = choose_heads(recorded, maps)
+    places = choose_heads(recorded, maps)
     if cuts is None:
         keys = max(item.shape[-1] for item in recorded.values())
         cuts = [Edges(None, [key]) for key in range(keys)]
@@ -81,17 +73,17 @@ def measure_effects(
     if passes >= LONG:
         log.info("effects: %d forward passes", passes)
     effects = []
+    silent = passes < LONG
+    progress = begin_progress("effects", passes, 0, "passes", silent=silent)
     for first in range(0, len(cuts), batch):
         checkpoint()
-        if passes >= LONG and first and first // batch % (passes // 10) == 0:
-            log.info("effects: %d of %d forward passes", first // batch, passes)
         group = cuts[first : first + batch]
         plan: dict[str, list[Cut]] = {}
         for name, heads in places.items():
             plan[name] = [
                 Cut(
                     queries=edges.queries,
-                    keys=[key + skipped for key in edges.keys],
+                    keys=edges.keys,
                     heads=heads,
                     rows=[row],
                 )
@@ -99,7 +91,23 @@ def measure_effects(
             ]
         with apply_cuts(model, plan):
             effects.append(base - score(len(group)))
+        progress.update()
+    progress.close()
     return torch.cat(effects).T.double().cpu().numpy()
+
+
+def record_places(
+    model: nn.Module, names: str | Sequence[str]
+) -> AbstractContextManager[Maps]:
+    """Record the weights of modules by names that `intervene` matches.
+
+    A model of transformers reports its weights in one place, and is changed in its own
+    modules.
+    """
+    patterns = [names] if isinstance(names, str) else [*names]
+    if isinstance(model, ReportsWeights):
+        patterns = ["network.*" if name == "attention" else name for name in patterns]
+    return record(model, patterns)
 
 
 def list_heads(maps: Maps) -> list[tuple[str, int]]:
@@ -118,13 +126,18 @@ def choose_heads(maps: Maps, numbers: Numbers) -> dict[str, list[int] | None]:
         InputError: There is no map of a number.
     """
     if numbers is None:
-        return dict.fromkeys(maps)
+        return dict.fromkeys(name for name in maps if ":" not in name)
     heads = list_heads(maps)
     chosen: dict[str, list[int] | None] = {}
     for number in numbers:
         if not 0 <= number < len(heads):
             raise InputError(f"there is no map {number}; there are {len(heads)} maps")
         name, head = heads[number]
+        if ":" in name or f"{name}:1" in maps:
+            raise InputError(
+                "the layers of this model share one module, so single layers cannot be "
+                "cut; choose no map"
+            )
         chosen[name] = [*(chosen.get(name) or []), head]
     return chosen
 

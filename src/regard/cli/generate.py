@@ -16,7 +16,7 @@ from regard.cli.main import (
     say_json,
     warn,
 )
-from regard.cli.predict import iterate_predictions, list_ranked
+from regard.cli.predict import iterate_predictions, list_ranked, load_or_import
 from regard.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def fill(
     text with it, the most likely first.
 
     Args:
-        run: Folder of a trained run.
+        run: Folder of a trained run or of a published model, or its name on the hub.
         texts: Texts. None: the lines of standard input.
         best: How many ways to fill each blank, the most likely first.
         blank: The text of a blank.
@@ -130,10 +130,9 @@ def fill(
     """
     check_source(texts, piped)
     with pause_collection():
-        from regard.runs.run_file import load
         from regard.tasks.run import require_method
 
-        loaded = load(run, allow_missing=allow_missing)
+        loaded = load_or_import(run, allow_missing=allow_missing)
         fill_blanks = require_method(loaded, "fill", run)
     for chunk in iterate_texts(texts):
         results = fill_blanks(chunk, best=best, blank=blank)

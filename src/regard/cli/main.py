@@ -441,6 +441,9 @@ def explain_usage(error: CycloptsError) -> str:
     message = one_line(str(error)).removesuffix(".")
     if isinstance(error, UnusedCliTokensError):
         tokens = list(error.unused_tokens or ())
+        advice = advise_setting(error, tokens[0]) if command == "regard train" else ""
+        if advice:
+            return f"{command}: {advice}"
         if command == "regard train" and SETTING.fullmatch(tokens[0]):
             setting = shlex.quote(tokens[0])
             return f"{setting}: a setting needs --set; did you mean --set {setting}?"
@@ -449,11 +452,45 @@ def explain_usage(error: CycloptsError) -> str:
             "text with blanks in quotes"
         )
     elif isinstance(error, UnknownOptionError):
+        arguments = list(error.root_input_tokens or ())
+        option = error.token.keyword or ""
+        if command == "regard train" and option in arguments:
+            from regard.config.loader import OTHER_NAMES
+
+            name = option.lstrip("-").replace("-", "_")
+            name = OTHER_NAMES.get(name, name)
+            value, *_ = [*arguments[arguments.index(option) + 1 :], "VALUE"]
+            section = "data" if name in FILE_KEYS else "training"
+            if name in FILE_KEYS | TRAINING_KEYS:
+                return (
+                    f"{option} is a setting: write --set "
+                    f"{shlex.quote(f'{section}.{name}={value}')}; see `regard train --help`"
+                )
         message += "; a text that begins with - goes after --"
     return f"{message}; see `{command} --help`"
 
 
-HELP = """Models that look things up: train them, use them, see what they attend to.
+TRAINING_KEYS = {"steps", "epochs", "learning_rate", "batch_tokens", "warmup"}
+TRAINING_KEYS |= {"weight_decay", "patience", "precision", "seed", "validate_every"}
+FILE_KEYS = {"train", "valid", "test", "text", "label", "source", "target"}
+
+
+def advise_setting(error: CycloptsError, argument: str) -> str:
+    """Return what to type for an argument of train too many; empty if unknown."""
+    from regard.config.file_kinds import TABLES, suffix
+
+    arguments = list(error.root_input_tokens or ())
+    before = arguments[: arguments.index(argument)][-2:]
+    if len(before) == 2 and before[0] == "--set" and "=" not in before[1]:
+        setting = shlex.quote(f"{before[1]}={argument}")
+        return f"--set takes KEY=VALUE; did you mean --set {setting}?"
+    if suffix(argument) in TABLES | {"txt"}:
+        setting = shlex.quote(f"data.train={argument}")
+        return f"{argument}: a file needs a key; did you mean --set {setting}?"
+    return ""
+
+
+HELP = """Attention models: train them, use them, see what they attend to.
 
 Every command takes --debug, which shows the traceback of an error and names the layer where numbers break.
 Exit codes: 0 done, 1 failed, 2 bad usage or input.
@@ -497,6 +534,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Look inside": {
         "show:show": "RUN TEXT|IMAGE [--out FILE.png|.svg|.pdf|.html] [--view VIEW]",
+        "show:lesson": "[RUN] [TEXT...] [--out FILE.html]",
         "serve:serve": "RUN... [--host HOST] [--port N]",
         "evaluate:experiment": "[NAME] [--out DIR] [--full]",
         "evaluate:audit": "RUN [FILES] [--examples N] [--out FILE.html]",
@@ -507,7 +545,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "runs:cache": "[--clear]",
         "train:schema": "> regard.schema.json",
         "main:completion": "bash|zsh|fish",
-        "runs:info": "",
+        "runs:info": "[RUN]",
     },
 }
 """By their groups, the commands in the order of `--help`, `module:function` with its

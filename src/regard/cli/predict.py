@@ -1,5 +1,6 @@
 """Commands that predict and embed, also files in parts: `predict`, `chat`, `embed`."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from regard.cli.main import (
     warn,
 )
 from regard.errors import InputError, quote
+from regard.tasks.options import flat
 
 if TYPE_CHECKING:
     from regard.runs.batch_prediction import Worker
@@ -44,6 +46,8 @@ def predict(
     run: Path,
     /,
     *texts: str,
+    question: str | None = None,
+    context: str | None = None,
     flags: PredictFlags = DEFAULTS,
     weights: LoadFlags = DEFAULT_LOAD,
     batch: BatchFlags = NO_FILES,
@@ -56,8 +60,11 @@ def predict(
     --input and --output, are computed in parts by any number of processes.
 
     Args:
-        run: Folder of a trained run.
-        texts: Texts. None: the lines of standard input.
+        run: Folder of a trained run or of a published model, or its name on the hub.
+        texts: Texts, or of two texts 'FIRST' 'SECOND'; an image or a sound by its path.
+            None: the lines of standard input.
+        question: The question, for a run that answers from a --context.
+        context: The text that answers the --question.
         json_: Print JSON.
         piped: The lines of standard input.
     """
@@ -66,7 +73,20 @@ def predict(
         raise InputError(
             "--attention needs --json; `regard show` draws the attention of one text"
         )
+    if (question is None) is not (context is None):
+        raise InputError("--question and --context go together; give both")
+    if question is not None and context is not None:
+        if texts or piped:
+            raise InputError("texts and --question are both given; choose one")
+        texts = (json.dumps({"question": question, "context": context}),)
     in_parts = batch.is_used(texts, piped)
+    chosen = flags, weights, batch, json_
+    if texts and chosen == (DEFAULTS, DEFAULT_LOAD, NO_FILES, False):
+        predictions = predict_converted(run, texts)
+        if predictions is not None:
+            for prediction in predictions:
+                say(flat(prediction))
+            return
     loaded = load_run(run, options, weights)
     if in_parts:
         from regard.runs.batch_prediction import build_predictor
@@ -81,6 +101,13 @@ def predict(
     print_predictions(loaded, predictions, options, as_json=json_)
 
 
+def predict_converted(run: Path, texts: Sequence[str]) -> list[str] | None:
+    """Return predictions without PyTorch, which nothing has loaded yet, or None."""
+    from regard.decoding.converted import predict
+
+    return None if "torch" in sys.modules else predict(run, texts)
+
+
 def load_run(
     run: Path, options: "PredictOptions", weights: LoadFlags
 ) -> "Run[Any, Any]":
@@ -90,13 +117,27 @@ def load_run(
         InputError: The run cannot be loaded, or lacks an option.
     """
     with pause_collection():
-        from regard.runs.run_file import load
         from regard.training.settings import choose_own_accelerator
 
         choose_own_accelerator()
-        loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
+        loaded = load_or_import(
+            run, allow_missing=weights.allow_missing, int8=weights.int8
+        )
         loaded.check_supported("predict", options)
     return loaded
+
+
+def load_or_import(run: Path, **options: Any) -> Any:
+    """Load a run, or import a published model for this process."""
+    from regard.storage.run_folder import is_run
+
+    if is_run(run):
+        from regard.runs.run_file import load
+
+        return load(run, **options)
+    from regard.hub.open_run import open_imported
+
+    return open_imported(run, **options)
 
 
 def run_batch(
@@ -151,14 +192,15 @@ def iterate_predictions(
     """
     from regard.data.tokens import count_together
 
-    def predict_chunk(chunk: Sequence[str], first: int, name: str) -> Iterator[Any]:
+    def predict_chunk(chunk: Sequence[str], first: int) -> Iterator[Any]:
         examples = []
         for number, text in enumerate(chunk, first):
-            examples.append(run.parse(text, f"{name}{number}"))
+            examples.append(run.parse(text, f"{STDIN}:{number}"))
         yield from zip(examples, run.predict(examples, options), strict=True)
 
     if texts:
-        yield from predict_chunk(texts, 1, "text ")
+        examples = run.parse_arguments(texts)
+        yield from zip(examples, run.predict(examples, options), strict=True)
         return
     first = 1
     # what is sampled must not depend on how fast lines arrive, so each is alone
@@ -166,12 +208,12 @@ def iterate_predictions(
     with count_together():
         for lines in iterate_chunks(open_standard_input(), limit):
             try:
-                yield from predict_chunk(lines, first, f"{STDIN}:")
+                yield from predict_chunk(lines, first)
             except InputError:
                 # the predictions before the bad line, then its error with its place
                 for number, line in enumerate(lines, first):
                     try:
-                        yield from predict_chunk([line], number, f"{STDIN}:")
+                        yield from predict_chunk([line], number)
                     except InputError as error:
                         place = f"{STDIN}:{number}: "
                         reason = str(error).removeprefix(place)

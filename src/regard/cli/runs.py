@@ -65,8 +65,16 @@ def cache(*, clear: bool = False) -> None:
     say(format_table(cache_folder.describe()))
 
 
-def info() -> None:
-    """Show the installation: versions, devices, kernels and the cache."""
+def info(run: Path | None = None, /) -> None:
+    """Show the installation, or what a model is and can do.
+
+    The installation has versions, devices, kernels and the cache.
+
+    Args:
+        run: Folder of a trained run or of a published model, or its name on the hub.
+    """
+    if run is not None:
+        return say(format_table(describe_model(run)))
     from importlib.metadata import PackageNotFoundError, version
 
     from regard.storage import cache_folder
@@ -80,6 +88,24 @@ def info() -> None:
             advice = how_to_install(name) if name in EXTRAS else "install regard again"
             rows[name] = f"not installed; {advice}"
     say(format_table(rows | describe_devices() | cache_folder.describe()))
+
+
+def describe_model(path: Path) -> dict[str, str]:
+    """Return what the model of a run or of a published folder is and can do."""
+    from regard.hub.open_run import open_run
+    from regard.training.settings import count_parameters
+
+    run = open_run(path)
+    about = run.description()
+    rows = {
+        "task": f"{run.config.task}. {run.does}".removesuffix(". "),
+        "model": about["model"] if run.does else type(run.network).__name__,
+        "parameters": f"{count_parameters(run.model):,}",
+        "classes": ", ".join(about.get("classes", [])),
+        "can": ", ".join(run.supports),
+        "maps": ", ".join(run.kinds),
+    }
+    return {name: value for name, value in rows.items() if value}
 
 
 def describe_devices() -> dict[str, str]:

@@ -42,13 +42,15 @@ def train(
         out: Folder for the run. Default: runs/ and the recipe's name.
         cache: Folder for large sets once they are encoded, in place of REGARD_CACHE.
         settings: key=value in place of the file's: training.steps=100. Repeatable.
-        resume: Continue the run that is in the folder.
+        resume: Continue the run in the folder, of --out or in place of the recipe.
         compile: Compile the layers of Transformers (training.compile=true); on a CPU it
             takes a C++ compiler.
         allow_change: Resume although settings, data or environment changed.
     """
     if cache is not None:
         os.environ[VARIABLE] = str(cache)
+    if resume and out is None and recipe and (Path(recipe) / CONFIG).is_file():
+        recipe, out = None, Path(recipe)
     path = find_run_file(recipe, out, resume=resume)
     overrides = [*(["training.compile=true"] if compile else []), *(settings or ())]
     name = path.stem

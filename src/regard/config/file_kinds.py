@@ -30,12 +30,16 @@ COLUMN_NAME = re.compile(r"\w[\w.-]*( [\w.-]+){0,2}")
 """A name of a column: up to three words."""
 JOINED, MARK = "src-tgt", "|||"
 """The kind of tables whose lines are `source ||| target`, as fast_align reads them."""
+FASTTEXT, LABEL = "fasttext", "__label__"
+"""The kind of tables whose lines are `__label__NAME text`, as fastText reads them."""
 TABLES = frozenset(
-    {"tsv", "csv", "jsonl", "json", "parquet", "arrow", "memory", JOINED}
-)
+    {"tsv", "csv", "jsonl", "json", "parquet", "arrow", "memory", "tmx"}
+) | {JOINED, FASTTEXT}
 TEXTS = frozenset({"txt", ""})
 """The endings of files that are tables by their lines, or none."""
-FOREIGN = frozenset({"xlsx", "xls", "ods", "zip", "tmx"})
+LABELLED = TEXTS | {"train", "valid", "test", "ft"}
+"""The endings of files that are tables if each line begins with a label."""
+FOREIGN = frozenset({"xlsx", "xls", "ods", "zip"})
 """The endings of files that are meant as tables and are not read."""
 COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 """The endings of compressed files."""
@@ -73,13 +77,18 @@ def detect_text_table(value: Any) -> str:
     """Return the kind of table that a .txt file is by its first lines.
 
     Returns:
-        `src-tgt` if all lines have one `|||`, `tsv` if they have equally many tabs, `csv`
+        `fasttext` if all lines begin with `__label__`, `src-tgt` if all have one `|||`,
+        `tsv` if they have equally many tabs, `csv`
         if names between commas stand above lines with as many commas; else nothing.
     """
-    is_text = isinstance(value, str | Path) and suffix(value) in TEXTS
+    is_text = isinstance(value, str | Path) and suffix(value) in LABELLED
     if not is_text or not os.path.isfile(value):  # a pipe is read once
         return ""
     lines = read_first_lines(value)
+    if lines and all(line.startswith(LABEL) for line in lines):
+        return FASTTEXT
+    if suffix(value) not in TEXTS:
+        return ""
     if len(lines) < 2 or not all(map(str.strip, lines)):
         return ""
     if all(line.count(MARK) == 1 for line in lines):

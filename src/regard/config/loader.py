@@ -123,6 +123,8 @@ class Discriminated:
     """The dataclasses by name, or parts that have one."""
     attribute: str = ""
     """The attribute of a part that is its dataclass."""
+    implied: Mapping[str, str] = field(default_factory=dict)
+    """The name that a mapping without one has, by a key that it has."""
 
     def choose(self, name: str) -> Any:
         """Return the dataclass of a name. Raises as the registry."""
@@ -414,6 +416,9 @@ class Builder:
             node = switch_kind(node, key, names)
             find = names.__getitem__
         entry = node.value.get(key)
+        if entry is None and isinstance(first, Discriminated):
+            for name in first.implied.keys() & node.value.keys():
+                return find(first.implied[name]), key, node
         if entry is not None and isinstance(entry.value, str) and entry.value in names:
             return find(entry.value), key, node
         message = f"expected one of {', '.join(names)}"
@@ -554,6 +559,35 @@ def switch_kind(node: Node, key: str, names: Mapping[str, Any]) -> Node:
     return replace(node, value=node.value | {key: switched})
 
 
+OTHER_NAMES = {
+    "lr": "learning_rate",
+    "batch_size": "batch_tokens",
+    "max_steps": "steps",
+    "num_steps": "steps",
+    "max_epochs": "epochs",
+    "num_epochs": "epochs",
+    "num_train_epochs": "epochs",
+    "warmup_steps": "warmup",
+    "wd": "weight_decay",
+    "grad_clip": "clip",
+    "max_grad_norm": "clip",
+    "eval_every": "validate_every",
+    "eval_steps": "validate_every",
+    "save_every": "checkpoint_every",
+    "save_steps": "checkpoint_every",
+    "early_stopping": "patience",
+    "hidden_size": "width",
+    "d_model": "width",
+    "num_layers": "layers",
+    "n_layer": "layers",
+    "num_heads": "heads",
+    "n_head": "heads",
+    "max_length": "context",
+    "vocab_size": "size",
+}
+"""Keys by the names that other libraries give them."""
+
+
 def advise_key(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) -> str:
     """Suggest a key for an unknown one, also from the sections below."""
     paths = []
@@ -566,6 +600,9 @@ def advise_key(key: str, hints: Mapping[str, Any], entries: Mapping[str, Node]) 
             keys.update(entries[name].value)
         if key in keys:
             paths.append(repr(join(name, key)))
+    name = OTHER_NAMES.get(key)
+    if name in hints:
+        paths.append(repr(name))
     return f"did you mean {' or '.join(paths)}?" if paths else suggest(key, list(hints))
 
 

@@ -126,20 +126,23 @@ class Shard:
         return cls(columns, json.loads((path / COUNTS).read_text()))
 
 
-def begin_progress(work: str, rows: int, done: int, *, silent: bool = False) -> tqdm:
+def begin_progress(
+    work: str, rows: int, done: int, unit: str = "rows", *, silent: bool = False
+) -> tqdm:
     """Return a bar of the rows that are done, without a terminal one in `LOG_SECONDS`.
 
     Args:
         work: The work, a verb first.
         rows: All rows; 0 if nobody knows how many.
         done: The rows that were done before.
+        unit: What is counted, in the plural.
         silent: Whether nothing is shown.
     """
     seconds = 0.1 if sys.stderr.isatty() else LOG_SECONDS
     return tqdm(
         total=rows or None,
         initial=done,
-        unit=" rows",
+        unit=f" {unit}",
         desc=work,
         disable=silent,
         leave=False,

@@ -64,11 +64,6 @@ class RowReader:
             names = list(map(str, self.columns.values()))
             positions = ((row, 0) for row in range(parquet_rows(path, names)))
         else:
-            if suffix(path) in WORD_FILES:
-                raise InputError(
-                    f"{path}: has a word a line, and --input reads a text a line; write "
-                    "each sentence on a line, or score the file with regard evaluate"
-                )
             records = self._records(path, Position())
             positions = ((record.number - 1, record.offset) for record in records)
         while batch := list(islice(positions, size)):
@@ -99,6 +94,8 @@ class RowReader:
         """Yield the records of a file from a position on."""
         if suffix(path) in TABLES:
             yield from stream_records(path, tuple(self.columns.values()), start)
+        elif suffix(path) in WORD_FILES:
+            yield from read_sentences(path, start)
         elif is_idx(path):
             images = read_idx(Path(path), 3)[start.lines :]
             for number, image in enumerate(images, start.lines + 1):
@@ -106,6 +103,25 @@ class RowReader:
         else:
             for number, offset, text in iterate_lines(path, start=start):
                 yield Record(number, text, offset=offset)
+
+
+def read_sentences(path: str, start: Position) -> Iterator[Record]:
+    """Yield the sentences of a file with a word and its columns a line."""
+    is_conllu = suffix(path) == "conllu"
+    words: list[str] = []
+    first = None
+    for line in iterate_lines(path, start=start):
+        cells = line.text.split()
+        if cells and not line.text.startswith("#") and cells[0] != "-DOCSTART-":
+            first = first or line
+            # ranges of words and empty nodes of CoNLL-U are no words
+            if not is_conllu or (cells[0].isdecimal() and len(cells) > 1):
+                words.append(cells[is_conllu])
+        elif words and first and not cells:
+            yield Record(first.number, " ".join(words), offset=first.offset)
+            words, first = [], None
+    if words and first:
+        yield Record(first.number, " ".join(words), offset=first.offset)
 
 
 def image_at(

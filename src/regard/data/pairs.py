@@ -24,7 +24,14 @@ from regard.data.questions import Question, QuestionFiles, join_lines
 from regard.data.records import Records
 from regard.data.rows import Row, RowCollector
 from regard.data.splits import HeldOut, Splits
-from regard.data.tables import Columns, Tabular, kind, kinds, read_joined_lines
+from regard.data.tables import (
+    Columns,
+    Tabular,
+    kind,
+    kinds,
+    read_divided_lines,
+    split_sides,
+)
 from regard.errors import InputError
 from regard.maps.links import Gold, Links
 
@@ -211,7 +218,7 @@ def read_sides(source: FilePath, target: FilePath | None) -> list[Pair]:
     if target is not None:
         return list(read_parallel(source, target, keep_blank=True))
     pairs = []
-    for record in read_joined_lines(source):
+    for record in read_divided_lines(source, split_sides):
         place = f"{source}:{record.number}"
         if record.fault:
             raise InputError(f"{place}: {record.fault}; or set --target")

@@ -80,6 +80,10 @@ class QuestionFiles(DataFiles[E], Tabular):
             "answer": self.answer,
         }
 
+    @property
+    def optional_columns(self) -> Columns:
+        return {"answer_start": self.answer_start}
+
     def is_used(self, question: Question) -> bool:
         """Return whether a question is an example: it has an answer."""
         return bool(question.answers)

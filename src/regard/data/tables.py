@@ -1,23 +1,25 @@
 """Tables of texts of any format, by the ending of their names."""
 
 import os
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, TypeVar
+from itertools import islice, takewhile
+from typing import Any, ClassVar, TypeVar
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from regard.config.file_kinds import (
     COMPRESSED,
+    FASTTEXT,
     FOREIGN,
     JOINED,
+    LABEL,
+    LABELLED,
     MARK,
     READERS,
     TABLES,
     TEXTS,
     detect_text_table,
-    read_first_lines,
     suffix,
 )
 from regard.config.loader import Registry
@@ -55,14 +57,7 @@ KEYED = TABLES - USUAL.keys()
 """The kinds of table whose records have keys instead of columns in an order."""
 FOREIGN_FILES = {
     "zip": "a zip archive; unpack it and name the file inside",
-    "tmx": "a translation memory; export it as a table with a column for each language, "
-    "such as .csv, or as two text files with a segment a line",
 }
-FASTTEXT = (
-    "labels in the form of fastText; make a table: sed -E 's/^__label__([^ ]+) /"
-    "\\1\\t/' {} > labels.tsv, and name its columns with --set data.label=1 and "
-    "--set data.text=2"
-)
 TYPED_DELIMITERS = {"tab": "\t", "\\t": "\t"}
 """Delimiters by what is written for them in a run file or an option."""
 
@@ -86,12 +81,10 @@ def kind(path: FilePath) -> str:
         return ending
     if ending in FOREIGN:
         raise InputError(f"{path}: {FOREIGN_FILES.get(ending, WORKBOOK)}")
-    if ending in TEXTS and (text_kind := detect_text_table(path)):
+    if ending in LABELLED and (text_kind := detect_text_table(path)):
         return text_kind
     if ending in TEXTS and not os.path.exists(path) and not is_remote(path):
         raise InputError(f"{path}: no such file; check the path")
-    if "".join(read_first_lines(path)[:1]).startswith("__label__"):
-        raise InputError(f"{path}: {FASTTEXT.format(shlex.quote(str(path)))}")
     raise InputError(
         f"{path}: unknown kind of table '.{ending}'; expected {kinds()}, these with "
         f"{', '.join(COMPRESSED)}, or a .txt file whose lines have equally many tabs or "
@@ -164,12 +157,15 @@ def stream_records(
         )
     if form == "jsonl":
         return read_json_lines(path, start)
-    if form == JOINED:
-        return read_joined_lines(path, start)
+    if form in (JOINED, FASTTEXT):
+        split = split_sides if form == JOINED else split_labels
+        return read_divided_lines(path, split, start)
     if form == "parquet":
         values: Iterable[Any] = parquet_records(str(path), names, rows)
     elif form == "arrow":
         values = islice(arrow_records(str(path), names), rows, None)
+    elif form == "tmx":
+        values = islice(read_memory(path), rows, None)
     elif form == "json":
         values = list_of_objects(path)[rows:]
     else:
@@ -177,14 +173,76 @@ def stream_records(
     return (Record(number, value) for number, value in enumerate(values, rows + 1))
 
 
-def read_joined_lines(path: FilePath, start: Position = BEGINNING) -> Iterator[Record]:
-    """Yield the sides of lines `source ||| target`, from a position on."""
+def read_divided_lines(
+    path: FilePath,
+    split: Callable[[str], tuple[dict[str, Any], str]],
+    start: Position = BEGINNING,
+) -> Iterator[Record]:
+    """Yield the records of lines that `split` divides, from a position on."""
     with closing(iterate_lines(path, start=start)) as lines:
         for number, offset, text in lines:
-            sides = [side.strip() for side in text.split(MARK)]
-            fault = "" if len(sides) == 2 else f"expected one {MARK} between two texts"
-            values = dict(zip(("source", "target"), sides, strict=False))
+            values, fault = split(text)
             yield Record(number, values, fault, offset=offset)
+
+
+def split_sides(line: str) -> tuple[dict[str, Any], str]:
+    """Return the sides of `source ||| target`, and what is wrong with the line."""
+    sides = [side.strip() for side in line.split(MARK)]
+    fault = "" if len(sides) == 2 else f"expected one {MARK} between two texts"
+    return dict(zip(("source", "target"), sides, strict=False)), fault
+
+
+def split_labels(line: str) -> tuple[dict[str, Any], str]:
+    """Return label and text of `__label__NAME text`, and what is wrong with the line.
+
+    Several labels are a list.
+    """
+    words = line.split()
+    labels = [word.removeprefix(LABEL) for word in takewhile(is_label, words)]
+    text = " ".join(words[len(labels) :])
+    fault = "" if labels and text else f"expected {LABEL}NAME before a text"
+    return {"label": labels[0] if len(labels) == 1 else labels, "text": text}, fault
+
+
+def is_label(word: str) -> bool:
+    """Check whether a word is a label in the form of fastText."""
+    return word.startswith(LABEL)
+
+
+def read_memory(path: FilePath) -> Iterator[dict[str, str]]:
+    """Yield the segments of each unit of a translation memory, by language.
+
+    Raises:
+        InputError: The file is no XML, or has no unit.
+    """
+    parser = XMLPullParser(["end"])
+    count = 0
+    try:
+        with closing(iterate_lines(path)) as lines:
+            for line in lines:
+                parser.feed(line.text + "\n")
+                events: Any = parser.read_events()
+                for _, element in events:
+                    if element.tag != "tu":
+                        continue
+                    count += 1
+                    yield dict(map(read_variant, element.iter("tuv")))
+                    element.clear()
+    except ParseError as error:
+        message = f"{path}: is not valid XML ({error}); export the memory again"
+        raise InputError(message) from error
+    if not count:
+        raise InputError(f"{path}: has no <tu>; expected a translation memory")
+
+
+def read_variant(element: Element) -> tuple[str, str]:
+    """Return the language of a variant of a unit, without its region, and its text."""
+    # the name may have a namespace in front
+    attributes = {name.rpartition("}")[2]: value for name, value in element.items()}
+    language = attributes.get("lang", "")
+    segment = element.find("seg")
+    text = "" if segment is None else "".join(segment.itertext())
+    return language.partition("-")[0].lower(), text.strip()
 
 
 def choose_columns(columns: Columns, names: str) -> dict[str, str | int]:
@@ -221,9 +279,17 @@ class Tabular:
     quoting: bool | None = None
     skip_bad: bool = False
 
+    has_label_columns: ClassVar[bool] = False
+    """Whether `label` may name a column of 0 and 1 for each label."""
+
     @property
     def columns(self) -> Columns:
         """The columns that are read, by the keys of this section that name them."""
+        return {}
+
+    @property
+    def optional_columns(self) -> Columns:
+        """Further columns that a table may have."""
         return {}
 
     def with_columns(self: T, names: str | None, *, skip_bad: bool = False) -> T:

@@ -133,9 +133,12 @@ def label_ids(
     first = 0
     while first < len(ids):
         end = first + 1
-        if REPLACEMENT in tokenizer.decode(ids[first:end], extra):
+        is_unknown = ids[first] == tokenizer.special.unknown
+        is_partial = "\\x" in labels[first] or REPLACEMENT in labels[first]
+        if (is_unknown or is_partial) and REPLACEMENT in tokenizer.decode(
+            ids[first:end], extra
+        ):
             label = REPLACEMENT
-            is_unknown = ids[first] == tokenizer.special.unknown
             longest = end if is_unknown else min(first + BYTES, len(ids))
             for last in range(end + 1, longest + 1):
                 text = tokenizer.decode(ids[first:last], extra)

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty
 from regard.decoding.processors import LogitsProcessor
 from regard.decoding.sampling import (
     NO_PENALTY,
-    Hypothesis,
-    LengthPenalty,
     best_scores,
     find_best_tokens,
     is_end,

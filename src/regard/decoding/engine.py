@@ -1,7 +1,6 @@
 """CTranslate2: Transformers converted to it, and search by it, which is faster on a CPU."""
 
 import logging
-import math
 import os
 import threading
 from collections.abc import Sequence
@@ -17,7 +16,14 @@ from regard.attention.heads import MultiHead
 from regard.attention.observer import current_observer
 from regard.attention.scores import ScaledDot
 from regard.data.tokens import Tokenizers
-from regard.decoding.sampling import Hypothesis, LengthPenalty, NoTokenError
+from regard.decoding.converted import (
+    FOLDER,
+    SETTINGS,
+    ConvertedModel,
+    SearchSettings,
+    write_settings,
+)
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import DecodingConstraints, Search
 from regard.errors import InputError, RunError
 from regard.nn.decoders import EncoderDecoder
@@ -180,8 +186,6 @@ def fill_norm(spec: Any, norm: nn.LayerNorm) -> None:
     spec.beta = norm.bias.detach().numpy()
 
 
-FOLDER = "ctranslate2"
-"""The folder of converted weights inside the folder of a run."""
 log = logging.getLogger(__name__)
 
 
@@ -199,6 +203,8 @@ class Engine:
         folder: Path,
         key: str,
         *,
+        search: Search | None = None,
+        files: Sequence[str] = (),
         int8: bool = False,
     ) -> None:
         """Prepare a model for which `can_convert` is true.
@@ -207,6 +213,8 @@ class Engine:
             tokenizers: Its tokenizers.
             folder: The folder of the run.
             key: A digest of the run's files.
+            search: The run's own search, to predict by it without PyTorch.
+            files: The names of the run's files of both tokenizers.
             int8: Whether to multiply in 8-bit integers.
         """
         self.model = model
@@ -214,11 +222,11 @@ class Engine:
         self.int8 = int8
         self.parent = folder / FOLDER
         self.key = key
-        self._source_names = [*tokenizers.source.vocabulary]
-        self._target_ids = tokenizers.target.vocabulary
+        self.run_search = search
+        self.files = files
         self._versions = weight_versions(model)
         self._lock = threading.Lock()
-        self._translator: Any = None
+        self._converted: ConvertedModel | None = None
         self._failed = False
 
     def supports(
@@ -248,90 +256,49 @@ class Engine:
             and self._open() is not None
         )
 
-    @torch.no_grad()
     def search(
-        self,
-        ids: Sequence[list[int]],
-        search: Search,
+        self, ids: Sequence[list[int]], search: Search
     ) -> list[Hypothesis | None]:
-        """Search for the best text of each source.
+        """Return what `ConvertedModel.search` finds with settings that `supports` accepts."""
+        converted = self._open()
+        assert converted is not None
+        return converted.search(ids, self._settings(search))
 
-        Args:
-            ids: The tokens of each source, without the end.
-            search: Settings that `supports` accepts.
-
-        Returns:
-            A hypothesis for each source. None where the output reaches its limit or has
-            a token that no text contains: the search in PyTorch knows how to go on.
-        """
-        lengths = torch.tensor([len(tokens) + 1 for tokens in ids])
-        limits = search.limit(lengths).tolist()
-        max_source = self.model.max_source or MAX_POSITIONS
-        max_target = self.model.max_target or MAX_POSITIONS
-        rows = [
-            row
-            for row, limit in enumerate(limits)
-            if 0 < len(ids[row]) < max_source and limit <= max_target
-        ]
-        results: list[Hypothesis | None] = [None] * len(ids)
-        if not rows:
-            return results
-        # Without a penalty, CTranslate2 ends a beam once its best hypothesis has ended;
-        # with the slightest one, once as many hypotheses have ended as it is wide.
-        exponent = 1e-6 if search.early_stopping else 0
-        names = self._source_names
-        outputs = self._open().translate_batch(
-            [[names[token] for token in ids[row]] for row in rows],
-            beam_size=search.beam,
-            num_hypotheses=search.beam if search.early_stopping else 1,
-            length_penalty=exponent,
-            min_decoding_length=0,
-            max_input_length=0,
-            max_decoding_length=max(limits[row] for row in rows),
-            return_scores=True,
-            return_end_token=True,
+    def _settings(self, search: Search) -> SearchSettings:
+        """Return the settings that CTranslate2 knows."""
+        return SearchSettings(
+            search.beam,
+            search.early_stopping,
+            search.length_penalty,
+            search.length_offset,
+            search.length_ratio,
+            search.length_extra,
+            self.model.max_source or MAX_POSITIONS,
+            self.model.max_target or MAX_POSITIONS,
         )
-        penalty = LengthPenalty(search.length_penalty, search.length_offset)
-        special = self.tokenizers.target.special
-        for row, output in zip(rows, outputs, strict=True):
-            hypotheses = []
-            for names, score in zip(output.hypotheses, output.scores, strict=True):
-                if not math.isfinite(score):
-                    raise NoTokenError
-                *tokens, last = [self._target_ids[name] for name in names]
-                is_usable = last == special.end and len(names) <= limits[row]
-                if is_usable and {*special.unwritten}.isdisjoint(tokens):
-                    score = penalty(score * len(names) ** exponent, len(names))
-                    hypotheses.append(Hypothesis(tuple(tokens), score, finished=True))
-            if len(hypotheses) == len(output.scores):
-                results[row] = max(hypotheses, key=lambda item: item.score)
-        return results
 
-    def _open(self) -> Any:
-        """Return CTranslate2's translator, or None if it can't be written.
+    def _open(self) -> ConvertedModel | None:
+        """Return the converted model, or None if it can't be written.
 
         Weights are converted first if necessary.
         """
-        from ctranslate2 import Translator
-
         folder = self.parent / self.key
         with self._lock:
-            if self._translator is None and not self._failed:
+            if self._converted is None and not self._failed:
                 try:
-                    if not folder.is_dir():
+                    if not (folder / SETTINGS).is_file():
                         self._convert(folder)
-                    self._translator = Translator(
-                        str(folder),
-                        device="cpu",
-                        compute_type="int8" if self.int8 else "float32",
-                        intra_threads=torch.get_num_threads(),
+                    sides = self.tokenizers.source, self.tokenizers.target
+                    threads = torch.get_num_threads()
+                    self._converted = ConvertedModel(
+                        folder, *sides, int8=self.int8, threads=threads
                     )
                 except RunError as error:
                     self._failed = True
                     if self.int8:
                         raise
                     log.warning("%s\nDecoding continues in PyTorch.", error)
-            return self._translator
+            return self._converted
 
     def _convert(self, folder: Path) -> None:
         """Write the weights and remove those of earlier weights of the run.
@@ -346,10 +313,17 @@ class Engine:
                 tokenizers = self.tokenizers
                 sides = tokenizers.source, tokenizers.target
                 save_transformer(self.model, *sides, temporary)
+                search = self.run_search
+                settings = None
+                if search is not None and supports_search(search):
+                    settings = self._settings(search)
+                write_settings(temporary, settings, self.files)
+                # another process may have been faster
+                is_complete = (folder / SETTINGS).is_file()
                 for path in list(self.parent.iterdir()):
-                    if path.suffix != ".tmp" and path != folder:
+                    if path.suffix != ".tmp" and not (path == folder and is_complete):
                         discard(path)
-                if not folder.is_dir():  # another process may have been faster
+                if not is_complete:
                     temporary.rename(folder)
             finally:
                 discard(temporary)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty, NoTokenError
 from regard.decoding.processors import LogitsProcessor
-from regard.errors import RunError
 from regard.kernels.cpu import (
     choose_best_tokens,
     supports_logits,
@@ -19,18 +19,6 @@ from regard.kernels.cpu import (
 from regard.nn.decoders import Decoder, State
 from regard.text.kinds import SPECIAL, SpecialTokens
 from regard.work import checkpoint
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One output: its tokens without start and end, its score, and whether it ended with END or at the length limit.
-
-    The score is a log-probability, with the penalties of the search; higher is better.
-    """
-
-    tokens: tuple[int, ...]
-    score: float
-    finished: bool
 
 
 def max_lengths(memory: Memory, max_length: int | Tensor) -> Tensor:
@@ -82,16 +70,6 @@ def is_end(tokens: Tensor, special: SpecialTokens) -> Tensor:
     for end in special.more_ends:
         result = result | (tokens == end)
     return result
-
-
-class NoTokenError(RunError, ValueError):
-    """The logits of a step allow no token."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "no token is possible: all logits of a row but those of padding and start are minus infinity, "
-            "or one is infinite or NaN"
-        )
 
 
 def require_token(best: Tensor) -> None:
@@ -157,23 +135,6 @@ def find_best_tokens(
             return None
         forbidden += tokens
     return choose_best_tokens(logits, count, forbidden)
-
-
-@dataclass(frozen=True)
-class LengthPenalty:
-    """Divide a log-probability by ((offset + length) / (offset + 1))^alpha.
-
-    Offset 0 divides by length^alpha, alpha 0 by 1. See Wu 2016, equation 14, with
-    offset 5. The length counts END.
-    """
-
-    alpha: float = 0.0
-    offset: float = 5.0
-
-    def __call__(self, log_probability: float, length: int) -> float:
-        """Return the score of a text of `length` tokens, at least 1."""
-        relative = (self.offset + length) / (self.offset + 1)
-        return log_probability / relative**self.alpha
 
 
 NO_PENALTY = LengthPenalty()

@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.data.tokens import Tokenizers
 from regard.decoding.beam import Beam
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty
 from regard.decoding.processors import (
     PROCESSORS,
     AfterPrompt,
@@ -25,7 +26,7 @@ from regard.decoding.processors import (
     Renormalize,
     RepetitionPenalty,
 )
-from regard.decoding.sampling import GREEDY, Hypothesis, LengthPenalty, Sampler, sample
+from regard.decoding.sampling import GREEDY, Sampler, sample
 from regard.decoding.streaming import Step, StepOptions, stream
 from regard.errors import InputError
 from regard.nn.decoders import Decoder

@@ -13,19 +13,18 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty
 from regard.decoding.processors import LogitsProcessor
 from regard.decoding.sampling import (
     GREEDY,
     NO_PENALTY,
-    Hypothesis,
-    LengthPenalty,
     SequenceState,
     max_lengths,
     next_scores,
 )
 from regard.errors import InputError
 from regard.kernels.cpu import use_search_kernels
-from regard.maps.lookups import Patches
+from regard.maps.lookups import Patches, Recording
 from regard.nn.decoders import Decoder
 from regard.text.kinds import SpecialTokens
 
@@ -156,12 +155,14 @@ class StreamSource:
     Attributes:
         labels: Labels of the keys that the first token can read.
         patches: The image whose parts these are, if any.
+        recording: The sound whose parts these are, if any.
         forced: How many tokens belong to the prefix.
         growth: How many of its own tokens the output can read as well.
     """
 
     labels: Sequence[str]
     patches: Patches | None = None
+    recording: Recording | None = None
     forced: int = 0
     growth: int = 0
 

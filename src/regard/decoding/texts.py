@@ -12,7 +12,7 @@ from regard.data.batches import token_batches
 from regard.data.pairs import Pair
 from regard.data.tokens import Limit, Tokenizers, limit_lengths, replace_absent_copies
 from regard.decoding.engine import Engine
-from regard.decoding.sampling import Hypothesis
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import DecodingConstraints, Search
 from regard.decoding.streaming import Step, StepOptions, always
 from regard.nn.decoders import EncoderDecoder

@@ -12,6 +12,7 @@ EXPERIMENTS: dict[str, Callable[[Setting], Finding]] = {
     "cost": cost.cost,
     "effects": audit.effects,
     "gradients": learning.gradients,
+    "hard": cost.hard,
     "heads": structure.heads,
     "languages": learning.languages,
     "positions": lengths.positions,

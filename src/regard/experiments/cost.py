@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.benchmark import Timer
 
 from regard.attention import Attend, attend
-from regard.attention.align import LocalMonotonic, LocalPredictive, Softmax
+from regard.attention.align import Hard, LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.heads import MultiHead, self_attention
 from regard.attention.masks import causal
 from regard.attention.memory import Memory
@@ -273,3 +273,49 @@ def fit_exponent(sizes: Sequence[float | int], values: Sequence[float | int]) ->
     """
     slope, _ = np.polyfit(np.log(sizes[-FITTED:]), np.log(values[-FITTED:]), 1)
     return float(slope)
+
+
+HARD_CLAIM = (
+    "Soft attention sums the values of all keys, hard attention fetches the value of the best one. Both score every "
+    "key, so that hard attention saves what the sum costs: little with few keys, where a call costs more than the sum. "
+    "A step of inference in one thread: one query for each of 16 texts, with keys and other values of width 512."
+)
+TEXTS, VALUE_WIDTH = 16, 512
+
+
+@torch.no_grad()
+def hard(setting: Setting) -> Finding:
+    """Measure a step of inference with soft and with hard attention by number of keys."""
+    rounds, lengths = (
+        (7, (50, 196, 1000, 4000)) if setting.full else (3, (50, 196, 1000))
+    )
+    rows, points = [], []
+    for name, score in (
+        ("dot", Dot()),
+        ("additive", Additive(*[VALUE_WIDTH] * 3)),
+    ):
+        for length in lengths:
+            keys, values = torch.randn(2, TEXTS, length, VALUE_WIDTH)
+            timers = []
+            for align in (Softmax(), Hard()):
+                attend = Attend(score, align).eval()
+                memory = attend.prepare(Memory(keys, values))
+                names = {"look_up": attend.read, "memory": memory, "query": keys[:, :1]}
+                call = "look_up(query, memory)"
+                timers.append(Timer(call, globals=names, timer=time.process_time))
+            times = [
+                [timer.blocked_autorange(min_run_time=0.05).median for timer in timers]
+                for _ in range(rounds)
+            ]
+            soft, chosen = 1e3 * np.median(times, 0)
+            rows.append(
+                (name, length, float(soft), float(chosen), float(soft / chosen))
+            )
+            points += [
+                (f"{name}, soft", length, soft),
+                (f"{name}, hard", length, chosen),
+            ]
+    lines = collect_lines(points, 1, 1, 2)
+    charts = [Chart("time of a step", "keys", "ms", lines, ("log", "log"))]
+    columns = "score", "keys", "soft, ms", "hard, ms", "soft / hard"
+    return Finding(HARD_CLAIM, columns, rows, charts)

@@ -1,6 +1,6 @@
 """Any model of the transformers library as a run, opened without an import."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attribution.kinds import ROLES
-from regard.audio import LONGEST, read_audio, resample
+from regard.attribution.attention import Attributed, check_kinds, text_kinds
+from regard.attribution.effects import record_places
+from regard.attribution.kinds import ROLES, Kind
+from regard.audio import LONGEST, encode_audio, read_audio, resample
 from regard.data.tokens import side
 from regard.errors import InputError, quote
 from regard.hub.sentence_vectors import (
@@ -24,10 +26,12 @@ from regard.maps.alignment import Side
 from regard.maps.lookups import (
     Lookups,
     Patches,
+    Recording,
     label_sinks,
     mean_alignment,
     patch_labels,
     select_rows,
+    with_maps,
 )
 from regard.models.pretrained import (
     Pretrained,
@@ -47,6 +51,7 @@ from regard.models.published import (
 )
 from regard.storage.published_folder import CONFIG
 from regard.tasks.attribution import Attribution
+from regard.tasks.base import Explained, attribute_tokens
 from regard.tasks.language_model.run import text_behind
 from regard.tasks.options import (
     SAMPLING,
@@ -104,6 +109,7 @@ class NetworkInput:
         text: The ids of a text; empty for an image or a sound.
         pixels: An image as the network reads it.
         seconds: The length of a sound.
+        sound: The sound, as a WAV file.
     """
 
     network: Any
@@ -111,6 +117,7 @@ class NetworkInput:
     text: tuple[int, ...] = ()
     pixels: np.ndarray | None = None
     seconds: float = 0.0
+    sound: bytes = b""
 
     def label(self, count: int) -> tuple[Side, Patches | None]:
         """Label `count` positions without text; return the image if they are patches."""
@@ -147,6 +154,7 @@ class TransformersRun(Run[Example, GeneratedText]):
         "attribute": (
             "kinds",
             "maps",
+            "cut",
             "role",
             "target",
             "target_tokens",
@@ -192,6 +200,12 @@ class TransformersRun(Run[Example, GeneratedText]):
     def is_pair(self) -> bool:
         """Whether the model is an encoder-decoder."""
         return bool(self.network.config.is_encoder_decoder)
+
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """The kinds of maps; what the model cannot explain is refused with its input."""
+        kinds = text_kinds(self.model, self.model.self_attention)
+        return [kind for kind in kinds if kind != "rollout"]
 
     @property
     def prompts(self) -> Mapping[str, str]:
@@ -249,7 +263,8 @@ class TransformersRun(Run[Example, GeneratedText]):
             batch = self.sounds(sound.samples, sampling_rate=rate, return_tensors="pt")
             tensor = batch[name].to(self.device)
             seconds = tensor.shape[-1] * getattr(self.sounds, "hop_length", 1) / rate
-            return NetworkInput(network, {name: tensor}, seconds=seconds)
+            content = encode_audio(sound)
+            return NetworkInput(network, {name: tensor}, seconds=seconds, sound=content)
         is_image = isinstance(example, bytes) or (
             vision is not None and Path(example).suffix.lower() in PICTURES
         )
@@ -384,13 +399,20 @@ class TransformersRun(Run[Example, GeneratedText]):
         A decoder's map has the tokens that it writes, or those of the target, behind the
         text.
         """
-        if options.list_kinds() != ("weights",):
-            raise InputError(
-                f"a transformers model has no {options.list_kinds()[-1]}; import it, or "
-                "leave --kind out"
-            )
+        kinds = options.list_kinds()
+        check_kinds(kinds, self.kinds)
         inputs = self.read_input(example)
         output = self._write_output(example, inputs, options)
+        extras: list[Lookups] = []
+        extra_kinds: list[Kind] = [kind for kind in kinds if kind != "weights"]
+        if extra_kinds:
+            extra, weights = self._explain(inputs, output, extra_kinds, options)
+            if extra_kinds == [*kinds]:
+                text = self.vocabulary.decode(output).strip() or weights.target[0]
+                prediction = TextPrediction(text)
+                title = str(example)
+                return Attribution(prediction, title, (extra,), weights, options)
+            extras.append(extra)
         by_role = self.compute_lookups(inputs, output)
         role: str | None = options.role
         if not self.is_pair and role in ("encoder", "decoder"):
@@ -402,6 +424,7 @@ class TransformersRun(Run[Example, GeneratedText]):
                 f"has {', '.join(by_role)}"
             )
         lookups = [by_role.pop(role), *by_role.values()]
+        lookups[0] = with_maps(lookups[0], *extras)
         while len(lookups) > 1 and sum(item.weights.size for item in lookups) > PAGE:
             lookups.pop()
         network = self.network
@@ -423,6 +446,81 @@ class TransformersRun(Run[Example, GeneratedText]):
             options,
             has_heads=True,
         )
+
+    def _explain(
+        self,
+        inputs: NetworkInput,
+        output: tuple[int, ...],
+        kinds: Sequence[Kind],
+        options: AttributionOptions,
+    ) -> Attributed:
+        """Return the maps of other kinds: from each written token, or from the class.
+
+        Raises:
+            InputError: The model reads no text, or neither writes nor classifies.
+        """
+        network, tensors, text = inputs.network, inputs.tensors, inputs.text
+        if not text:
+            raise InputError(
+                f"{', '.join(kinds)} maps of a transformers model are of texts; leave "
+                "--kind out"
+            )
+        choices = output
+        rows = slice(len(text) - 1, -1)
+        if output and self.is_pair:
+            choices = output[1:]
+            rows = slice(None)
+            tensors = {**tensors, "decoder_input_ids": self._single(output[:-1])}
+        elif output:
+            text = (*text, *output)
+            check_ids(network, text)
+            tensors = {"input_ids": self._single(text)}
+
+        masked: list[int] | None = None
+
+        def compute() -> Tensor:
+            logits = network(**tensors).logits
+            if masked is not None:
+                return logits[0, masked]
+            return logits[0, rows] if output else logits
+
+        names: Sequence[str] = side(self.vocabulary, choices).pieces
+        if not output:
+            logits = getattr(network(**tensors), "logits", None)
+            mask = self.tokenizer.mask_token_id
+            masked = [place for place, token in enumerate(text) if token == mask]
+            if logits is not None and logits.ndim == 3 and masked:
+                choices = logits[0, masked].argmax(-1).tolist()
+                names = self.vocabulary.pieces(choices)
+            elif logits is not None and logits.ndim == 2 and logits.shape[1] > 1:
+                choices = [int(logits.argmax())]
+                names = [str(network.config.id2label[choices[0]])]
+                masked = None
+            else:
+                raise InputError(
+                    f"{type(network).__name__} predicts nothing here that an input could "
+                    f"change, so there is no {kinds[0]}; leave --kind out, or write "
+                    "[MASK] for a masked language model"
+                )
+        read = side(self.vocabulary, text)
+        explained = Explained(names, choices, compute)
+        modules = self.model.self_attention
+        if output and self.is_pair:
+            modules = self._find_cross_attention(compute)
+        return attribute_tokens(
+            self.model, read, explained, replace(options, kinds=kinds), names=modules
+        )
+
+    def _find_cross_attention(self, call: Callable[[], object]) -> tuple[str, ...]:
+        """Return the modules by which a decoder attends to its source.
+
+        In each of its layers they follow those of its own text.
+        """
+        inner = {id(module) for module in self.network.get_decoder().modules()}
+        with record_places(self.model, self.model.self_attention) as maps:
+            call()
+        names = [name for name in maps if id(self.model.get_submodule(name)) in inner]
+        return tuple(names[1::2])
 
     def _write_output(
         self, example: Example, inputs: NetworkInput, options: AttributionOptions
@@ -478,12 +576,15 @@ class TransformersRun(Run[Example, GeneratedText]):
         check_size(network, max(len(text), len(output)))
         lookups: dict[str, Lookups] = {}
         for role, weights in run_with_weights(network, tensors).items():
-            patches = None
+            patches = recording = None
             if role == "decoder" or text:
                 ids = read if role == "decoder" else text
                 source = side(self.vocabulary, ids)
             else:
-                source, patches = inputs.label(weights.shape[-1])
+                count = weights.shape[-1]
+                source, patches = inputs.label(count)
+                if inputs.sound:
+                    recording = Recording(inputs.sound, inputs.seconds / count)
             target = source
             if role == "cross":
                 target = side(self.vocabulary, output[1:])
@@ -497,6 +598,7 @@ class TransformersRun(Run[Example, GeneratedText]):
                 source_words=source.words,
                 target_words=target.words,
                 patches=patches,
+                recording=recording,
             )
             lookups[role] = label_sinks(lookup)
         if not lookups:
@@ -681,10 +783,10 @@ def open_model(name: Path | str, *, allow_missing: bool = False) -> Transformers
     )
 
 
-def show(model: Any, tokenizer: Any, text: str, /, **settings: Any) -> Attribution:
-    """Return the attention of a transformers model on a text, as `Run.attribute`.
-
-    A notebook displays its page, and `write` makes it a file.
+def show_network(
+    model: Any, tokenizer: Any, text: str, /, **settings: Any
+) -> Attribution:
+    """Return the attention of a transformers model on a text.
 
     Args:
         tokenizer: Its tokenizer, or the image processor or feature extractor of a model

@@ -28,7 +28,7 @@ from regard.runs.run_file import load
 from regard.storage.atomic import explain_errors, new_folder
 from regard.storage.published_folder import CONFIG, WEIGHTS, PublishedFolder
 from regard.storage.run_folder import LABELS
-from regard.storage.verified_files import write_tensors
+from regard.storage.tensors import write_tensors
 from regard.tasks.base import check_mask
 from regard.text.kinds import SPECIAL
 

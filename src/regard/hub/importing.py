@@ -29,7 +29,7 @@ from regard.runs.run_file import CONFIG
 from regard.runs.train import complete
 from regard.storage.published_folder import PublishedFolder
 from regard.storage.run_folder import LABELS, SCALE, WEIGHTS, RunDirectory
-from regard.storage.verified_files import load_into, read_tensors
+from regard.storage.tensors import load_into, read_tensors
 from regard.tasks.base import SOURCE, TARGET, TOKENIZER
 from regard.tasks.catalog import TASKS as RUNS
 from regard.text import Tokenizer

@@ -1,14 +1,31 @@
 """Open what a name stands for: a run, or any model of the transformers library."""
 
+import atexit
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard.errors import InputError
-from regard.runs.run_file import CONFIG, load
+from regard.models.published import complete_name
+from regard.runs import run_file
+from regard.runs.run_file import CONFIG
 from regard.storage.published_folder import CONFIG as PUBLISHED
+from regard.tasks.attribution import Attribution
+from regard.tasks.run import Run
 
 MODULES = "modules.json"
 """The file of a sentence-transformers folder."""
+
+
+def is_published(path: Path | str) -> bool:
+    """Check whether a name is that of a published model, in a folder or on the hub."""
+    folder = Path(path)
+    if folder.is_dir():
+        names = {file.name for file in folder.iterdir()}
+        return bool(names & {PUBLISHED, MODULES}) and CONFIG not in names
+    is_full = len(folder.parts) == 2 and not folder.is_absolute()
+    is_hub_name = is_full and not folder.parent.exists()
+    return not folder.exists() and (is_hub_name or str(path) != complete_name(path))
 
 
 def open_run(
@@ -20,17 +37,8 @@ def open_run(
         InputError: As `load` and `open_model`.
         RunError: The hub does not answer.
     """
-    folder = Path(path)
-    names = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
-    is_published = bool(names & {PUBLISHED, MODULES}) and CONFIG not in names
-    is_hub_name = (
-        len(folder.parts) == 2
-        and not folder.exists()
-        and not folder.is_absolute()
-        and not folder.parent.exists()
-    )
-    if not is_published and not is_hub_name:
-        return load(folder, allow_missing=allow_missing, int8=int8)
+    if not is_published(path):
+        return run_file.load(path, allow_missing=allow_missing, int8=int8)
     if int8:
         raise InputError(
             f"{path}: is a transformers model, whose weights regard does not quantise; "
@@ -39,3 +47,53 @@ def open_run(
     from regard.hub.any_model import open_model
 
     return open_model(path, allow_missing=allow_missing)
+
+
+def open_imported(
+    path: Path | str, *, allow_missing: bool = False, int8: bool = False
+) -> Any:
+    """Open the run in a folder, or a published model, imported for this process.
+
+    Raises:
+        InputError: As `load` and `import_run`.
+        RunError: The hub does not answer.
+    """
+    if is_published(path):
+        from regard.hub.importing import import_run
+
+        directory = TemporaryDirectory()
+        atexit.register(directory.cleanup)
+        source, path = str(path), Path(directory.name) / "run"
+        import_run(source, path)
+    return run_file.load(path, allow_missing=allow_missing, int8=int8)
+
+
+def show(model: Any, *inputs: Any, **settings: Any) -> Attribution:
+    """Return the attention of a model on a text, as `Run.attribute`.
+
+    A notebook displays its page, and `write` makes it a file.
+
+    Args:
+        model: A run, the folder of one or of a transformers model, its name on the hub;
+            or a transformers model.
+        *inputs: The text, or the path of an image or a sound; before it the tokenizer,
+            image processor or feature extractor of a transformers model.
+        **settings: Fields of `AttributionOptions`.
+
+    Raises:
+        TypeError: There is another number of inputs.
+        InputError: The tokenizer is of another model, the input is too long, or the
+            attention of the model cannot be shown.
+    """
+    if isinstance(model, str | Path):
+        model = open_run(model)
+    if isinstance(model, Run) and len(inputs) == 1:
+        return model.show(*inputs, **settings)
+    if isinstance(model, Run) or len(inputs) != 2:
+        raise TypeError(
+            "expected show(run_or_folder, text), or show(model, tokenizer, text) of a "
+            "transformers model"
+        )
+    from regard.hub.any_model import show_network
+
+    return show_network(model, *inputs, **settings)

@@ -586,8 +586,10 @@ def choose_best_tokens(
     return None if failed else (scores, tokens)
 
 
-MOST_ROWS = 6
-"""A product of so many rows reads each weight once in the kernel."""
+FEWEST_ROWS, MOST_ROWS = 4, 6
+"""The kernel reads each weight once for so many rows; fewer are as fast in PyTorch."""
+FEWEST_WEIGHTS = 1 << 17
+"""The weights from which the time to read them exceeds the time of the call."""
 
 
 @cache
@@ -645,8 +647,9 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return the linear map of inputs `(*batch, width)`, by the kernel for a few rows."""
     *batch, width = inputs.shape
     rows = math.prod(batch)
-    is_small = 0 < rows <= MOST_ROWS and weight.is_contiguous()
-    if not (is_small and supports_tensors(inputs, weight)):
+    has_few_rows = FEWEST_ROWS <= rows <= MOST_ROWS
+    is_served = weight.numel() >= FEWEST_WEIGHTS and weight.is_contiguous()
+    if not (has_few_rows and is_served and supports_tensors(inputs, weight)):
         return functional.linear(inputs, weight, bias)
     kernel = few_rows_library()
     assert kernel is not None

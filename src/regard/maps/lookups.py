@@ -189,6 +189,14 @@ class Patches:
     first: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """A sound whose parts are source labels: a WAV file, and the seconds of a label."""
+
+    content: bytes
+    seconds: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Lookups(Weighted):
     """Attention of one pair of sequences, or of a sequence to itself.
@@ -207,6 +215,7 @@ class Lookups(Weighted):
         notes: A remark on each target label, such as the value of a gate.
         patches: The image whose patches are source labels.
         images: An image for each source label.
+        recording: The sound whose parts are source labels.
         breakdown: The scores and values behind the weights.
         verbs: Verbs from a target label to a source label, and back.
         kind: The name of the weights among the maps.
@@ -232,6 +241,7 @@ class Lookups(Weighted):
     notes: Labels = ()
     patches: Patches | None = None
     images: UInt8[np.ndarray, "source height width channel"] | None = None
+    recording: Recording | None = None
     breakdown: Breakdown | None = None
     verbs: Verbs = ATTENDS_TO
     kind: str = "weights"

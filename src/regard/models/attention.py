@@ -39,6 +39,7 @@ from regard.attention.scores import (
     Distance,
     Dot,
     General,
+    InverseDistance,
     LearnedSharpness,
     Location,
     ScaledDot,
@@ -70,10 +71,14 @@ SCORES = Registry(
         "dot": lambda width, max_keys: Dot(),
         "general": lambda width, max_keys: General(width, width),
         "concat": lambda width, max_keys: Additive(width, width, width),
+        "normalized-concat": lambda width, max_keys: Additive(
+            width, width, width, bias=True, normalized=True
+        ),
         "location": lambda width, max_keys: Location(width, max_keys),
         "scaled-dot": lambda width, max_keys: ScaledDot(),
         "cosine": lambda width, max_keys: Cosine(LearnedSharpness(width**0.5)),
         "distance": lambda width, max_keys: Distance(width**0.5),
+        "inverse-distance": lambda width, max_keys: InverseDistance(),
     },
     group="regard.scores",
 )

@@ -17,10 +17,12 @@ from regard.models.attention import (
 )
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
+    Encoder,
     EncoderDecoder,
     InitialStateName,
     RecurrentDecoderState,
     SequenceDecoder,
+    SummaryInitialState,
     choose_initial_state,
     first_cells,
 )
@@ -169,7 +171,7 @@ class Bahdanau(EncoderDecoder):
     """A bidirectional GRU encoder, and a GRU decoder with additive attention.
 
     The query is s_{t-1}, s_0 comes from the backward state of the first word, and the
-    readout is a maxout layer.
+    readout is a maxout layer. Of another `encoder` s_0 comes from the summary.
     """
 
     config_class = BahdanauConfig
@@ -179,6 +181,7 @@ class Bahdanau(EncoderDecoder):
         source_vocabulary: int,
         target_vocabulary: int,
         config: BahdanauConfig,
+        encoder: Encoder | None = None,
     ):
         source = TokenEmbedding(source_vocabulary, config.embedding, config.dropout)
         target = TokenEmbedding(target_vocabulary, config.embedding, config.dropout)
@@ -188,7 +191,8 @@ class Bahdanau(EncoderDecoder):
             cell = CELL_CLASSES[config.cell]
             cells = (cell(config.embedding, config.width) for _ in range(2))
             reader = CellReader(*cells)
-        encoder = RecurrentEncoder(source, reader)
+        is_own = encoder is None
+        encoder = encoder or RecurrentEncoder(source, reader)
         memory_width = encoder.memory_width
         width = config.width
         inputs = config.embedding + memory_width
@@ -198,8 +202,11 @@ class Bahdanau(EncoderDecoder):
             config.build_align(width),
             HISTORIES[config.history](config.attention),
         )
-        backward = BackwardInitialState(memory_width, width)
-        start = choose_initial_state(config.start, backward, width)
+        if is_own:
+            initial = BackwardInitialState(memory_width, width)
+        else:
+            initial = SummaryInitialState(encoder.summary_width, width)
+        start = choose_initial_state(config.start, initial, width)
         readout = MaxoutReadout(width + inputs, config.maxout, config.dropout)
         output = Output(config.maxout, target_vocabulary)
         decoder = BahdanauDecoder(

@@ -9,7 +9,10 @@ import torch
 from pydantic import NonNegativeInt
 from torch import Tensor, nn
 
+from regard.attention import Attend
 from regard.attention.masks import padding
+from regard.attention.memory import Memory
+from regard.attention.scores import ScaledDot
 from regard.models.attention import (
     ACTIVATIONS,
     POSITIONS,
@@ -29,6 +32,7 @@ from regard.nn.layers import (
     TokenEmbedding,
     run_layers,
 )
+from regard.nn.output import logarithm
 from regard.shapes import (
     ClassLogits,
     Lengths,
@@ -76,6 +80,8 @@ class BertConfig(AttentionConfig):
 
 class BertEncoder(nn.Module):
     """Bidirectional self-attention layers over tokens with position and segment embeddings.
+
+        x_i = norm(E_token(y_i) + E_segment(s_i) + E_position(i))
 
     Weights start normal with deviation 0.02.
     """
@@ -193,6 +199,8 @@ class Predictions(nn.Module):
 class Bert(nn.Module):
     """The encoder and its heads.
 
+        loss = -mean_{i masked} log p(y_i | text with blanks) - log p(B follows A | [CLS])
+
     A head that the configuration lacks is None.
     """
 
@@ -275,6 +283,54 @@ class BertSpans(nn.Module):
         logits = self.output(self.encoder(tokens, lengths, segments))
         real = padding(lengths, tokens.shape[1]).readable()
         return logits.masked_fill(~real[..., None], -torch.inf)
+
+
+@dataclass(frozen=True)
+class BertPointerConfig(BertConfig):
+    """Sizes of a `BertPointer`."""
+
+    name: Literal["bert-pointer"] = "bert-pointer"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class PointingHead(nn.Module):
+    """One head of self-attention, whose weights are the output.
+
+    p(word i points to word j) = softmax_j(W_q h_i . W_k h_j / sqrt(d))
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.attend = Attend(ScaledDot())
+
+    def forward(self, states: States, lengths: Lengths) -> TagLogits:
+        """Return the logarithms of the weights, `(batch, position, position)`."""
+        query, key = self.query(states), self.key(states)
+        real = padding(lengths, states.shape[1]).with_head_axis()
+        memory = Memory(key[:, None], states[:, None], real)
+        read = self.attend.read(
+            query[:, None], self.attend.prepare(memory), weights=True
+        )
+        assert read.weights is not None
+        return logarithm(read.weights[:, 0])
+
+
+class BertPointer(nn.Module):
+    """A tagger whose tags are places: each word points to a word, or to the start."""
+
+    config_class = BertPointerConfig
+
+    self_attention = "encoder.layers.*.self_attention", "output"
+
+    def __init__(self, vocabulary: int, tags: int, config: BertPointerConfig):
+        super().__init__()
+        self.encoder = BertEncoder(vocabulary, config)
+        self.output = start(PointingHead(config.width))
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> TagLogits:
+        """Return logits `(batch, position, position)`."""
+        return self.output(self.encoder(tokens, lengths), lengths)
 
 
 class BertTagger(nn.Module):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.models.sizes import Share, Sides, Size
 from regard.nn.decoders import (
+    Encoder,
     EncoderDecoder,
     SequenceDecoder,
     State,
@@ -112,6 +113,7 @@ class Bottleneck(EncoderDecoder):
         source_vocabulary: int,
         target_vocabulary: int,
         config: BottleneckConfig,
+        encoder: Encoder | None = None,
     ):
         sizes = config.embedding, config.dropout
         source = TokenEmbedding(source_vocabulary, *sizes)
@@ -124,7 +126,7 @@ class Bottleneck(EncoderDecoder):
             bidirectional=config.bidirectional,
             dropout=config.dropout,
         )
-        encoder = RecurrentEncoder(source, reader, config.dropout)
+        encoder = encoder or RecurrentEncoder(source, reader, config.dropout)
         each_step = config.summary == "every-step"
         input_width = config.embedding + (encoder.summary_width if each_step else 0)
         recurrent = Recurrent(

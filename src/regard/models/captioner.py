@@ -100,6 +100,8 @@ class FirstInputInitialState(nn.Module):
 class ShowAndTell(Captioner):
     """The image is the first input of an LSTM, x_{-1} = W CNN(I), and is not seen again (equations 10 to 12).
 
+        x_t = E y_t,  p(y_{t+1}) = softmax(W LSTM(x_t)),  loss = -sum_t log p(y_t)
+
     The paper's CNN(I) is the last layer of a trained image classifier. Here it is the
     mean of the cells that Show, Attend and Tell reads, so that both models have the
     same input; for a trunk with [CLS] it is the state of [CLS].
@@ -145,7 +147,10 @@ class GridTransformerConfig(ImageEncoderConfig, AttentionConfig):
 
 
 class GridTransformer(Captioner):
-    """A captioner whose decoder layers read the words so far and then the image, both with `heads` heads."""
+    """A captioner whose decoder layers read the words so far and then the image, both with `heads` heads.
+
+    x = x + attention(x, words so far),  x = x + attention(x, image),  x = x + mlp(x)
+    """
 
     config_class = GridTransformerConfig
 

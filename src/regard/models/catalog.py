@@ -18,6 +18,7 @@ MODELS = Registry(
         "one-pass": "one_pass:OnePass",
         "pointer-generator": "pointer_generator:PointerGenerator",
         "transformer": "transformer:Transformer",
+        "pair": "pair:Pair",
         "pretrained": "pretrained:PretrainedSeq2Seq",
     },
     group="regard.models",
@@ -65,6 +66,7 @@ TAGGERS = Registry(
     "regard.models",
     {
         "bert": "bert:BertTagger",
+        "bert-pointer": "bert:BertPointer",
         "recurrent-tagger": "classifier:RecurrentTagger",
         "pretrained": "pretrained:PretrainedTagger",
     },
@@ -89,7 +91,9 @@ IMAGE_CLASSIFIERS = Registry(
     group="regard.image_classifiers",
 )
 
-ModelConfig = Annotated[Any, Discriminated("name", MODELS, "config_class")]
+ModelConfig = Annotated[
+    Any, Discriminated("name", MODELS, "config_class", {"encoder": "pair"})
+]
 CaptionerConfig = Annotated[Any, Discriminated("name", CAPTIONERS, "config_class")]
 LanguageModelConfig = Annotated[
     Any, Discriminated("name", LANGUAGE_MODELS, "config_class")

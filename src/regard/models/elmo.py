@@ -160,6 +160,11 @@ class Elmo(nn.Module):
     """A forward and a backward language model over character-based word vectors.
 
     They share the word vectors and the output layer (section 3.1).
+
+        loss = -sum_t log p(y_t | y_1 ... y_{t-1}) + log p(y_t | y_{t+1} ... y_T)
+        h_0 = [x; x],  h_j = [forward_j; backward_j]
+
+    `ScalarMix` mixes these layers for another model.
     """
 
     def __init__(self, vocabulary: int, config: ElmoConfig):

@@ -60,6 +60,8 @@ class GPT2Config(AttentionConfig):
 class Block(nn.Module):
     """Causal self-attention and a feed-forward network, each inside its residual.
 
+        x = x + attention(norm(x)),  x = x + W_2 gelu(W_1 norm(x))
+
     The paper has GELU approximated by tanh.
     """
 

@@ -87,6 +87,7 @@ class LanguageModel(SequenceDecoder[S]):
     """A model of each token of a text, given the tokens before it.
 
         p(text) = prod_t p(y_t | y_1 ... y_{t-1}) = prod_t softmax(output(features_t))
+        loss = -1/T sum_t log p(y_t | y_1 ... y_{t-1}),  perplexity = exp(loss)
 
     Texts follow one another: the token before a text's first token is the end token.
     """

@@ -162,6 +162,7 @@ class Luong(EncoderDecoder):
         source_vocabulary: int,
         target_vocabulary: int,
         config: LuongConfig,
+        encoder: Encoder | None = None,
     ):
         sizes = config.embedding, config.dropout
         source = TokenEmbedding(source_vocabulary, *sizes)
@@ -174,6 +175,6 @@ class Luong(EncoderDecoder):
             bidirectional=config.bidirectional,
             dropout=config.dropout,
         )
-        encoder = RecurrentEncoder(source, reader, config.dropout)
+        encoder = encoder or RecurrentEncoder(source, reader, config.dropout)
         super().__init__(encoder, LuongDecoder(target, encoder, config))
         self.max_source = config.max_source if config.score == "location" else None

@@ -123,6 +123,7 @@ class OnePass(EncoderDecoder):
         source_vocabulary: int,
         target_vocabulary: int,
         config: OnePassConfig,
+        encoder: Encoder | None = None,
     ):
         sizes = config.width, config.dropout
         source = target = TokenEmbedding(target_vocabulary, *sizes)
@@ -135,5 +136,5 @@ class OnePass(EncoderDecoder):
             config.encoder_layers,
             dropout=config.dropout,
         )
-        encoder = RecurrentEncoder(source, reader, config.dropout)
+        encoder = encoder or RecurrentEncoder(source, reader, config.dropout)
         super().__init__(encoder, OnePassDecoder(target, encoder, config))

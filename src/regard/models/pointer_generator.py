@@ -176,15 +176,16 @@ class PointerGenerator(EncoderDecoder):
         source_vocabulary: int,
         target_vocabulary: int,
         config: PointerConfig,
+        encoder: Encoder | None = None,
     ):
         if source_vocabulary != target_vocabulary:
             raise ValueError(
                 f"the vocabularies have {source_vocabulary} and {target_vocabulary} entries; share one"
             )
         embedding = OpenEmbedding(target_vocabulary, config.embedding, config.dropout)
-        if config.matching:
+        if encoder is None and config.matching:
             encoder = MatchingEncoder(embedding, config.width, config.dropout)
-        else:
+        elif encoder is None:
             reader = SequenceReader("lstm", config.embedding, config.width)
             encoder = RecurrentEncoder(embedding, reader, config.dropout)
         super().__init__(encoder, PointerDecoder(embedding, encoder, config))

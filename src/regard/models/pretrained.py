@@ -303,7 +303,10 @@ class Pretrained(nn.Module, ReportsWeights):
     @property
     def token_table(self) -> nn.Module:
         """The module that embeds tokens or patches."""
-        return self.network.get_input_embeddings()
+        network = self.network
+        if network.config.is_encoder_decoder and network is not network.get_encoder():
+            network = network.get_encoder()
+        return network.get_input_embeddings()
 
     def run_network(self, **inputs: Any) -> Any:
         """Run the network, and report its attention if somebody records it."""

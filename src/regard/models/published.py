@@ -18,7 +18,7 @@ import torch
 from regard.errors import InputError
 from regard.extras import how_to_install
 from regard.storage.published_folder import CONFIG, INDEX, WEIGHTS, PublishedFolder
-from regard.storage.verified_files import outline
+from regard.storage.tensors import outline
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import SpecialTokens
 from regard.text.pipeline import Pipeline
@@ -102,6 +102,30 @@ def library_call(complaint: str) -> Iterator[None]:
         raise InputError(f"{complaint} ({first_line(error)})") from error
 
 
+OWNERS = {
+    "bert": "google-bert",
+    "gpt2": "openai-community",
+    "openai": "openai-community",
+    "roberta": "FacebookAI",
+    "xlm": "FacebookAI",
+    "distilbert": "distilbert",
+    "distilgpt2": "distilbert",
+    "distilroberta": "distilbert",
+    "albert": "albert",
+    "t5": "google-t5",
+    "xlnet": "xlnet",
+    "all": "sentence-transformers",
+}
+"""Owners of models that are known by short names, by the first part of these."""
+
+
+def complete_name(name: Path | str) -> str:
+    """Return the name on the hub of a model with a known short name, else the name."""
+    owner = OWNERS.get(str(name).partition("-")[0])
+    is_short = owner is not None and "/" not in str(name) and not Path(name).exists()
+    return f"{owner}/{name}" if is_short else str(name)
+
+
 def find_published(
     name: str,
     revision: str | None = None,
@@ -109,7 +133,7 @@ def find_published(
     """Return the folder of a published model, and its commit on the hub.
 
     Args:
-        name: A folder, or a model's name on the hub, OWNER/NAME.
+        name: A folder, or a model's name on the hub, OWNER/NAME, or a short one.
         revision: Branch, tag or commit on the hub.
 
     Returns:
@@ -124,7 +148,7 @@ def find_published(
         return PublishedFolder(path), ""
     from regard.storage.hub_download import fetch  # imports huggingface_hub
 
-    return fetch(name, revision)
+    return fetch(complete_name(name), revision)
 
 
 def check_published(folder: PublishedFolder) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from regard.models.attention import (
     SelfAlignChoice,
 )
 from regard.models.sizes import Share, Sides, Size
-from regard.nn.decoders import EncoderDecoder
+from regard.nn.decoders import Encoder, EncoderDecoder
 from regard.nn.layers import (
     EncoderLayer,
     FeedForward,
@@ -77,6 +77,7 @@ class Transformer(EncoderDecoder):
         source_vocabulary: int,
         target_vocabulary: int,
         config: TransformerConfig,
+        encoder: Encoder | None = None,
     ):
         scale = None if config.scaled else 1.0
         target = TokenEmbedding(target_vocabulary, config.width, scale=scale)
@@ -84,12 +85,15 @@ class Transformer(EncoderDecoder):
         if not config.shared:
             source = TokenEmbedding(source_vocabulary, config.width, scale=scale)
 
-        def attention(align: AlignChoice, positions: str = "none") -> MultiHead:
+        def attention(
+            align: AlignChoice, positions: str = "none", memory_width: int | None = None
+        ) -> MultiHead:
             return config.build_heads(
                 config.max_length,
                 align=align,
                 positions=positions,
                 key_value_heads=config.key_value_heads,
+                memory_width=memory_width,
             )
 
         def feedforward() -> FeedForward:
@@ -109,7 +113,9 @@ class Transformer(EncoderDecoder):
         decoder_layers = []
         for _ in range(config.decoder_layers or config.layers):
             heads = attention(config.self_align, config.positions)
-            cross = attention(config.align)
+            cross = attention(
+                config.align, memory_width=encoder and encoder.memory_width
+            )
             layer = DecoderLayer(heads, cross, feedforward(), residuals(3))
             decoder_layers.append(layer)
         is_last = config.norm == "before"
@@ -119,7 +125,7 @@ class Transformer(EncoderDecoder):
             return positions(config.width, config.max_length), last
 
         first, last = ends()
-        encoder = TransformerEncoder(
+        encoder = encoder or TransformerEncoder(
             source, first, encoder_layers, last, config.dropout
         )
         tied = target if config.tied else None

@@ -123,6 +123,12 @@ STEMS = {"linear": Patches, "convolutional": ConvolutionalPatches}
 class VitEncoder(nn.Module):
     """Self-attention layers over [CLS], if there is one, and patches with positions.
 
+    Equations 1 to 4 of the paper, with patches x_1 ... x_N:
+
+        z = [x_CLS; E x_1; ... E x_N] + E_position
+        z = z + attention(norm(z)),  z = z + mlp(norm(z))     in each layer
+        y = norm(z)_CLS
+
     Matrices start truncated normal with deviation 0.02.
     """
 

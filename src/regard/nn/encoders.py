@@ -6,13 +6,21 @@ from typing import TypeVar
 import torch
 from einops import rearrange
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.attention import Attend
 from regard.attention.masks import Dense, padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
 from regard.nn.decoders import Encoder
-from regard.nn.layers import Dropout, Embedding, LearnedGrid
+from regard.nn.layers import (
+    Dropout,
+    Embedding,
+    LearnedGrid,
+    Sinusoidal,
+    TokenEmbedding,
+    mean_over_positions,
+)
 from regard.nn.recurrent import BidirectionalReader, SequenceReader
 from regard.shapes import Features, Float, Images, Int, Lengths, States, Tokens
 
@@ -53,6 +61,41 @@ class MatchingEncoder(Encoder):
             final,
             tokens,
         )
+
+
+class ConvolutionalEncoder(Encoder):
+    """Gated convolutions over embeddings with positions (Gehring 2017, 1705.03122).
+
+        h^l_i = (GLU(W [h^{l-1}_{i-k}; ...; h^{l-1}_{i+k}] + b) + h^{l-1}_i) sqrt(1/2)
+
+    with zeros beyond both ends of a text. The summary is the mean of the states.
+    """
+
+    def __init__(
+        self, embedding: TokenEmbedding, layers: int, kernel: int, dropout: float = 0.0
+    ):
+        super().__init__()
+        width = embedding.width
+        self.embedding = embedding
+        self.positions = Sinusoidal()
+        self.layers = nn.ModuleList(
+            nn.Conv1d(width, 2 * width, kernel, padding=kernel // 2)
+            for _ in range(layers)
+        )
+        self.dropout = Dropout(dropout)
+        self.memory_width = self.summary_width = width
+
+    def forward(self, tokens: Tokens, lengths: Lengths) -> Memory:
+        mask = padding(lengths, tokens.shape[1])
+        beyond = ~mask.dense().mT
+        states = self.dropout(self.positions(self.embedding(tokens)))
+        # a convolution needs a position, and an empty text has none
+        for convolution in self.layers if tokens.shape[1] else ():
+            inputs = states.masked_fill(beyond, 0.0)
+            gated = functional.glu(convolution(inputs.mT), 1).mT
+            states = (self.dropout(gated) + states) * 0.5**0.5
+        summary = mean_over_positions(states, mask, lengths)
+        return Memory.of(states, lengths, summary, tokens)
 
 
 N = TypeVar("N", int, Tensor)

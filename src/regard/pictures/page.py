@@ -1,6 +1,7 @@
 """The interactive page: its data, its HTML, and its form in a notebook."""
 
 import json
+import re
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
@@ -114,6 +115,8 @@ MAX_MEGABYTES = 16.0
 BREAKDOWN_LIMIT = 1_000_000
 """The default maximum of numbers in the breakdown of lookups; each takes as much room
 as several weights."""
+MAX_SOUND = 1 << 20
+"""The most bytes of a recording in a page: half a minute at 16 kHz."""
 
 
 def build_payload(
@@ -167,6 +170,8 @@ def estimate_size(lookups: Lookups, breakdown_limit: int = BREAKDOWN_LIMIT) -> i
         size += 1.4 * lookups.patches.pixels.size
     if lookups.images is not None:
         size += 1.4 * lookups.images.size
+    if lookups.recording is not None:
+        size += 1.4 * min(len(lookups.recording.content), MAX_SOUND)
     return int(size)
 
 
@@ -206,6 +211,10 @@ def _pack_lookups(lookups: Lookups, breakdown_limit: int) -> Json:
         }
     if lookups.images is not None:
         packed["images"] = _pack_pixels(lookups.images)
+    recording = lookups.recording
+    if recording is not None and len(recording.content) <= MAX_SOUND:
+        content = b64encode(recording.content).decode()
+        packed["recording"] = {"seconds": recording.seconds, "data": content}
     if (breakdown := lookups.breakdown) is not None:
         if breakdown.size <= breakdown_limit:
             packed["breakdown"] = _pack_breakdown(breakdown)
@@ -256,7 +265,7 @@ def _pack_breakdown(breakdown: Breakdown) -> Json:
 
 
 VIEWS = ("matrix", "lines", "reading", "document", "image", "images", "heads", "table")
-PARTS = ("data", "page", "tokens", *VIEWS, "breakdown", "panel", "mount")
+PARTS = ("data", "page", "tokens", *VIEWS, "breakdown", "share", "panel", "mount")
 """The scripts in `browser/`, in the order of their dependencies."""
 START = """regard.mount(
   document.getElementById("view"),
@@ -325,10 +334,10 @@ class View:
         return Template(read_resource("view.html")).substitute(
             title=escape(data["title"] or "Attention"),
             style=style,
-            style_hash=_hash(style),
+            style_hash=policy_hash(style),
             data=text,
             script=run,
-            script_hash=_hash(run),
+            script_hash=policy_hash(run),
         )
 
     def _repr_mimebundle_(
@@ -378,7 +387,10 @@ def draw_fallback(lookups: Lookups, title: str) -> str | None:
 
 
 def build_script() -> str:
-    """Build the script that defines `regard.mount(element, payload)`."""
+    """Build the script that defines `regard.mount(element, payload)`.
+
+    It has no comments and no indentation, for smaller pages.
+    """
     palettes = [palette(), palette(dark=True), heat_colors()]
     light, dark, heat = ([bytes(color).hex() for color in item] for item in palettes)
     constants = {
@@ -389,7 +401,8 @@ def build_script() -> str:
     }
     content = json.dumps(constants, separators=(",", ":"))
     head = f'"use strict";\nconst regard = {content};\n'
-    return head + "".join(read_resource(f"{name}.js") for name in PARTS)
+    script = head + "".join(read_resource(f"{name}.js") for name in PARTS)
+    return re.sub(r"^ *//.*\n|^ +", "", script, flags=re.MULTILINE)
 
 
 def stylesheet() -> str:
@@ -405,6 +418,6 @@ def read_resource(name: str) -> str:
     )
 
 
-def _hash(text: str) -> str:
+def policy_hash(text: str) -> str:
     """Return the SHA-256 of a text in the form of a content security policy."""
     return b64encode(sha256(text.encode()).digest()).decode()

@@ -5,13 +5,14 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from regard.data.records import Records, records_of
 from regard.errors import InputError
@@ -24,6 +25,9 @@ from regard.tasks.base import Setup
 from regard.tasks.custom import Custom, CustomData, CustomModel, CustomRun
 from regard.training.objectives import Objective, Supervised
 from regard.training.settings import Training, count_parameters
+
+if TYPE_CHECKING:
+    from regard.runs.run_file import OpenedRun
 
 Settings = Mapping[str, Any]
 SETS = {"validation": "valid", "dev": "valid"}
@@ -38,7 +42,7 @@ def train(
     resume: bool = False,
     allow_change: bool = False,
     **settings: Any,
-) -> Any:
+) -> "OpenedRun":
     """Train a recipe or a run file and open the run.
 
     For example `regard.train("dates", training={"steps": 100})`.
@@ -124,11 +128,62 @@ def list_overrides(settings: Settings, path: str = "") -> list[str]:
     return overrides
 
 
+class DatasetRows(Sequence[Any]):
+    """The examples of a PyTorch dataset with a length."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self.dataset[place] for place in range(len(self))[index]]
+        return self.dataset[index]
+
+
+def from_loaders(
+    train: DataLoader[Any],
+    valid: DataLoader[Any] | None,
+    loss: Callable[[Any, Any], Tensor] | None,
+) -> Supervised[Any]:
+    """Return the objective of loaders whose batches are inputs and targets.
+
+    Each epoch has its own order of the training set, so that a run resumes exactly.
+
+    Raises:
+        InputError: A loader or the loss is missing, or a dataset has no length.
+    """
+    if loss is None or valid is None:
+        raise InputError("a DataLoader needs loss=..., and valid=... to validate on")
+    if not isinstance(train.dataset, Sized) or train.batch_size is None:
+        raise InputError(
+            "the DataLoader streams or makes batches itself; give one for a dataset "
+            "with a length, and a batch_size"
+        )
+
+    def compute_loss(model: nn.Module, batch: Any) -> Tensor:
+        inputs, targets = batch
+        return loss(model(inputs), targets)
+
+    return Supervised(
+        train=DatasetRows(train.dataset),
+        valid=DatasetRows(valid.dataset),
+        collate=train.collate_fn,
+        loss_of=compute_loss,
+        batch_size=train.batch_size,
+    )
+
+
 def fit(
     model: nn.Module,
-    objective: Objective,
+    objective: Objective | DataLoader[Any],
     out: Path | str,
     *,
+    loss: Callable[[Any, Any], Tensor] | None = None,
+    valid: DataLoader[Any] | None = None,
+    epochs: int | float | None = None,
     resume: bool = False,
     allow_change: bool = False,
     training: Training | Settings | None = None,
@@ -140,8 +195,12 @@ def fit(
     Args:
         model: Any module; it holds the best weights afterwards, in evaluation mode.
         objective: A `regard.Supervised`, or whatever has the methods of
-            `regard.training.objectives.Objective`.
+            `regard.training.objectives.Objective`; or a DataLoader of batches of inputs
+            and targets.
         out: The run's folder, which `regard.load` opens.
+        loss: For a DataLoader, the mean loss of outputs and targets.
+        valid: The DataLoader of the validation.
+        epochs: The number of epochs; or set `training`.
         resume: Continue the run that is in the folder.
         allow_change: Resume although settings or the environment have changed.
         training: The loop's settings, or those that differ from their defaults.
@@ -154,6 +213,16 @@ def fit(
         InputError: Settings or folder are invalid.
         RunError: Training failed.
     """
+    if isinstance(objective, DataLoader):
+        objective = from_loaders(objective, valid, loss)
+    elif loss is not None or valid is not None:
+        raise InputError("loss and valid belong to a DataLoader; leave them out")
+    if epochs is not None:
+        if training is not None:
+            raise InputError(
+                "epochs and training are both given; put epochs in training"
+            )
+        training = {"epochs": float(epochs), "validate_every": 0}
     if not isinstance(training, Training):
         try:
             training = Training(**(training or {}))

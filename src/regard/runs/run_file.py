@@ -1,9 +1,10 @@
 """Run files, and the trained runs that lie beside them."""
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, overload
 
 import pydantic
 import torch
@@ -13,10 +14,11 @@ from torch.utils import _device
 
 from regard.config import loader, yaml_tree
 from regard.config.loader import Discriminated, Renames
+from regard.data.usual_columns import recognize_columns
 from regard.errors import InputError
 from regard.runs.recipes import FOLDER
 from regard.storage.run_folder import WEIGHTS, RunDirectory
-from regard.storage.verified_files import check_fit, outline
+from regard.storage.tensors import check_fit, outline
 from regard.tasks.catalog import TASKS
 from regard.training.settings import Training, choose_device, tenth
 
@@ -26,7 +28,13 @@ EDITOR_LINE = "# yaml-language-server: $schema=regard.schema.json"
 """The line by which an editor checks a run file with the output of `regard schema`."""
 
 if TYPE_CHECKING:
-    from regard.tasks.run import RunConfig
+    from regard.tasks.run import Run, RunConfig
+
+    class OpenedRun(Run[Any, Any]):
+        """A run of any task, with the further methods of its class."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
 else:
     RunConfig = Annotated[Any, Discriminated("task", TASKS, "config")]
 
@@ -97,10 +105,34 @@ def read(path: Path, settings: Sequence[str] = ()) -> RunConfig:
         log.log(logging.DEBUG if is_example else logging.INFO, line)
 
     adapted = adapt_training(path, settings)
-    config = loader.load(path, RunConfig, [*settings, *adapted], RENAMES, note)
+    changes = [*settings, *adapted]
+    config = loader.load(path, RunConfig, changes, RENAMES, note)
+    if recognized := recognize(config, path, settings):
+        config = loader.load(path, RunConfig, [*changes, *recognized], RENAMES, note)
     if any(setting.startswith("training.warmup=") for setting in adapted):
         log.info("training.steps is lowered; %s with it", adapted[-1])
     return config
+
+
+def recognize(config: RunConfig, path: Path, settings: Sequence[str]) -> list[str]:
+    """Return the settings of usual columns that nobody named, and log them.
+
+    The columns of a recipe are examples.
+    """
+    data = None
+    if path.parent != FOLDER:
+        data = loader.read_tree(path, ()).plain().get("data")
+    given = {*(data or ())}
+    for setting in settings:
+        section, _, key = setting.partition("=")[0].strip().partition(".")
+        if section == "data" and not key:
+            return []
+        given |= {key} if section == "data" else set()
+    columns = recognize_columns(config.data, given)
+    for key, column in columns.items():
+        names = column if isinstance(column, list) else [column]
+        log.info("using column %s as %s", ", ".join(map(repr, names)), key)
+    return [f"data.{key}={json.dumps(column)}" for key, column in columns.items()]
 
 
 def adapt_training(path: Path, settings: Sequence[str]) -> list[str]:
@@ -159,14 +191,31 @@ R = TypeVar("R")
 ANY_TASK: Any = object
 
 
+@overload
 def load(
     path: Path | str,
     device: str = "auto",
     *,
     allow_missing: bool = False,
     int8: bool = False,
-    task: type[R] = ANY_TASK,
-) -> R:
+) -> "OpenedRun": ...
+@overload
+def load(
+    path: Path | str,
+    device: str = "auto",
+    *,
+    allow_missing: bool = False,
+    int8: bool = False,
+    task: type[R],
+) -> R: ...
+def load(
+    path: Path | str,
+    device: str = "auto",
+    *,
+    allow_missing: bool = False,
+    int8: bool = False,
+    task: Any = ANY_TASK,
+) -> Any:
     """Open the trained run in a folder.
 
     Args:

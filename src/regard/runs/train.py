@@ -29,7 +29,8 @@ from regard.storage.run_folder import (
     WEIGHTS,
     RunDirectory,
 )
-from regard.storage.verified_files import CHANGED, load_into, separate_tensors
+from regard.storage.tensors import load_into, separate_tensors
+from regard.storage.verified_files import CHANGED
 from regard.tasks.base import SOURCE, TARGET, TOKENIZER, Setup
 from regard.tasks.catalog import TASKS
 from regard.tasks.fine_tuning import FineTuning, PretrainedSource, load_parts

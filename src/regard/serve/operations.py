@@ -75,7 +75,7 @@ def build_operations(replicas: Replicas[Any]) -> Operations:
             run.inputs,
             AttributionOptions,
             supports["attribute"],
-            **extra if run.can_cut else {},
+            **extra if run.cut_modules else {},
         )
         operations["attention"] = Operation(
             body, respond_at_once(verbs.respond_with_views)
@@ -186,7 +186,7 @@ class RunVerbs:
             options = read_options(request, AttributionOptions)
             if options.target is not None and options.beam is not None:
                 raise InputError("beam and target are both given. Choose one.")
-            if self.replicas.run.can_cut and request.cuts:
+            if self.replicas.run.cut_modules and request.cuts:
                 responses.append(self.compare_cuts(request, example, options))
                 continue
             attribution = self.attribute(example, options)

@@ -65,7 +65,7 @@ def build_served_runs(
             f"supports {', '.join(run.supports)}."
         )
     inputs = {key: FIELDS.get(kind, "json") for key, kind in run.inputs.items()}
-    about = {**run.description(), "inputs": inputs, "cuts": run.can_cut}
+    about = {**run.description(), "inputs": inputs, "cuts": bool(run.cut_modules)}
     if example := read_example(run, folder):
         about["example"] = example
     yield ServedRun(name, about, operations, openai)

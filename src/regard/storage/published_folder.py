@@ -12,12 +12,12 @@ import pydantic
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.storage.tensors import read_tensors
 from regard.storage.verified_files import (
     check_name,
     detect_kind,
     list_first,
     read_content,
-    read_tensors,
     resolve_inside,
 )
 

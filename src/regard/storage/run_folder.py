@@ -4,7 +4,6 @@ It has one writer at a time. Files are written as a whole, and a manifest lists 
 digests.
 """
 
-import hashlib
 import json
 import logging
 import os
@@ -22,6 +21,7 @@ from regard.errors import InputError
 from regard.storage import atomic
 from regard.storage.atomic import NAME as LOCK
 from regard.storage.atomic import SUFFIX, Lock, discard, explain_errors, replacing, sync
+from regard.storage.tensors import read_tensors, write_tensors
 from regard.storage.verified_files import (
     CHANGED,
     LOG,
@@ -32,10 +32,8 @@ from regard.storage.verified_files import (
     list_first,
     parse_json,
     read_content,
-    read_tensors,
     resolve_inside,
     sha256,
-    write_tensors,
 )
 
 STATE = "state.json"
@@ -249,7 +247,9 @@ class RunDirectory:
         expected = "expected the folder of a run, which regard train writes"
         try:
             if not is_run(path):
-                raise InputError(f"{path}: {describe(path)}; {expected}")
+                raise InputError(
+                    f"{path}: {describe(path)}; {advise(path) or expected}"
+                )
         except OSError as error:
             reason = f"cannot be read ({error.strerror})"
             raise InputError(f"{path}: {reason}; {expected}") from error
@@ -301,10 +301,8 @@ class RunDirectory:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the digests of all files but logs."""
-        files = self.manifest.files.items()
-        newest = {name: digests[0] for name, digests in files if digests}
-        return hashlib.sha256(json.dumps(newest, sort_keys=True).encode()).hexdigest()
+        """The digest of the manifest."""
+        return self.manifest.digest
 
     def read_text(self, name: str) -> str:
         """Return the text of a file."""
@@ -454,6 +452,16 @@ def list_contents(path: Path) -> list[str]:
     """List the names in a folder, without the traces of a run killed at its start."""
     traces = {LOCK, MANIFEST + atomic.SUFFIX, LOST_AND_FOUND}
     return sorted({item.name for item in path.iterdir()} - traces)
+
+
+def advise(path: Path) -> str:
+    """Return what to name or to type instead of a path that is no run, if known."""
+    inside = Path("runs") / path.name
+    if not path.exists() and is_run(inside):
+        return f"did you mean {inside}?"
+    if path.is_dir() and (path / "config.json").is_file():
+        return f"regard import {path} --out {inside} makes a run of it"
+    return ""
 
 
 def describe(path: Path) -> str:

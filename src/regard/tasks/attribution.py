@@ -84,6 +84,8 @@ class Attribution:
     rows: tuple[int, ...] | None = None
     """The rows of a map of tokens whose outputs a gradient or an effect explains; None
     for all."""
+    about: str = ""
+    """A line on a page, such as the model and the date."""
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(lookup.name for lookup in self.lookups))
@@ -178,9 +180,13 @@ class Attribution:
         return self._view(FigureOptions())._repr_mimebundle_(include, exclude)
 
     def _view(self, options: FigureOptions) -> View:
+        title = self.heading
+        output = shorten_title(show_invisible(self.prediction.text))
+        if output.strip() and output not in title:
+            title += f"\nOutput: {output}"
         return View(
             *self.lookups,
-            title=self.heading,
+            title="\n".join(filter(None, [title, self.about])),
             largest=options.largest,
             breakdown_limit=options.breakdown_limit,
             view=options.view,

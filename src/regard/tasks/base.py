@@ -45,6 +45,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attribution.attention import (
+    Names,
     attribute_effects,
     attribute_gradient,
     attribute_text,
@@ -212,7 +213,7 @@ def row_example(
 
 if TYPE_CHECKING:
     from regard.attention.memory import Memory
-    from regard.decoding.sampling import Hypothesis
+    from regard.decoding.hypothesis import Hypothesis
     from regard.decoding.search import Search
     from regard.nn.decoders import Decoder
     from regard.training.settings import Training
@@ -568,6 +569,13 @@ class TokenizerRun(Run[E, P], Generic[E, P]):
             return ()
         return text_kinds(self.model, self.model.self_attention)
 
+    @property
+    def cut_modules(self) -> Sequence[str]:
+        if "effect" not in self.kinds:  # then a model may lack self-attention
+            return ()
+        names = self.model.self_attention
+        return (names,) if isinstance(names, str) else names
+
 
 class ReadingRun(TokenizerRun[E, P], Generic[E, P]):
     """A run that predicts something about texts: their tags, spans or labels.
@@ -685,6 +693,7 @@ def attribute_tokens(
     options: AttributionOptions,
     call: Callable[[], object] | None = None,
     before: str = "",
+    names: Names = (),
 ) -> tuple[Lookups, Alignment]:
     """Attribute the tokens of one text to each other, in the kinds of the options.
 
@@ -695,6 +704,7 @@ def attribute_tokens(
         options: The kinds and the maps.
         call: Runs the model on the text, by default for the logits to explain.
         before: Label of a key in front of the first token.
+        names: The modules that attend to the tokens. Default: the self-attention.
 
     Returns:
         The lookups of all kinds, and the one map of the first kind.
@@ -704,7 +714,7 @@ def attribute_tokens(
     """
     maps = options.maps
     call = call or explained.logits
-    names = model.self_attention
+    names = names or model.self_attention
     results = []
     for kind in options.list_kinds():
         if kind not in ("gradient", "effect"):
@@ -722,7 +732,14 @@ def attribute_tokens(
         if kind == "effect":
             results.append(
                 attribute_effects(
-                    model, side, explained.names, score, maps, options.cut, before
+                    model,
+                    names,
+                    side,
+                    explained.names,
+                    score,
+                    maps,
+                    options.cut,
+                    before,
                 )
             )
             continue

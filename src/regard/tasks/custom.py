@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.metrics import Metrics
 from regard.storage.run_folder import RunDirectory
-from regard.storage.verified_files import load_into
+from regard.storage.tensors import load_into
 from regard.tasks.base import Setup
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.run import Run, Task

@@ -546,6 +546,7 @@ class EpisodeWeights:
 class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
     """A trained model with its run file."""
 
+    does = "Chooses the class of an image by a few examples of each class."
     config: FewShot
     model: FewShotSnail
     supports = {

@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.models.sizes import Size
 from regard.nn.layers import TokenEmbedding
 from regard.storage.run_folder import RunDirectory
-from regard.storage.verified_files import load_into
+from regard.storage.tensors import load_into
 from regard.tasks.base import load_or_train
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.cooccurrence import cooccurrence_vectors

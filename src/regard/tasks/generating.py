@@ -85,7 +85,7 @@ class GeneratingSettings:
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.decoding.sampling import Hypothesis
+    from regard.decoding.hypothesis import Hypothesis
     from regard.decoding.search import Search
 
 E = TypeVar("E")
@@ -351,6 +351,7 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
             pieces,
             notes=notes and (*notes, *[""] * (count - len(notes))),
             patches=patches,
+            recording=labels.recording,
             breakdown=breakdown and breakdown.select_rows(slice(count)),
         )
         weights = maps.mean((0, 1))[: len(ids)]

@@ -120,6 +120,7 @@ class ImageClassificationRun(ImageRun):
     An imported encoder without classes predicts nothing.
     """
 
+    does = "Chooses the class of an image."
     config: ImageClassification
     model: Vit | PretrainedVision
     supports = {

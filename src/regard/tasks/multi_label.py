@@ -65,6 +65,7 @@ class LabelSetTables(LabelledTables):
     """The text between the labels of a row, where they are not a list."""
 
     example_type = Labelled[Labels]
+    has_label_columns = True
 
     @property
     def list_columns(self) -> tuple[Column, ...]:
@@ -241,6 +242,9 @@ class LabelOutputs(Outputs):
             chosen = [name for name in ranked if ranked[name] >= self.threshold]
             results.append(LabelsPrediction(tuple(chosen), ranked))
         return results
+
+    def score(self, logits: Logits) -> Logits:
+        return functional.logsigmoid(logits)
 
     def metrics(
         self, logits: Logits, targets: Sequence[list[float]]

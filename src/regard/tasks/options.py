@@ -311,7 +311,7 @@ class AttributionOptions(Options):
     )
     beam: int | None = option(None, BEAM, least=1, served=64)
     target: str | None = option(
-        None, "A forced output instead of the run's prediction."
+        None, "A forced output instead of the run's prediction.", flag="force"
     )
     finished: bool = option(True, "Whether the forced output is finished.")
     target_tokens: Sequence[int] | None = option(

@@ -131,6 +131,9 @@ class NumberOutput(Outputs):
     def predictions(self, logits: Logits) -> list[NumberPrediction]:
         return [NumberPrediction(number) for number in self._numbers(logits).tolist()]
 
+    def score(self, logits: Logits) -> Logits:
+        return self._numbers(logits)[:, None]
+
     def metrics(self, logits: Logits, targets: Sequence[float]) -> Metrics:
         """Return correlations and errors, as `number_metrics`."""
         expected = torch.tensor(targets, dtype=torch.float64)
@@ -148,6 +151,8 @@ class NumberOutput(Outputs):
 
 class RegressionRun(ClassificationRun):
     """A trained model that predicts the number of a text or a pair of texts."""
+
+    does = "Predicts a number for a text, or for two texts."
 
     @classmethod
     def load_outputs(cls, folder: RunDirectory, config: Any) -> NumberOutput:

@@ -14,6 +14,7 @@ from typing import (
     Generic,
     Protocol,
     TypeVar,
+    overload,
     runtime_checkable,
 )
 
@@ -21,12 +22,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.attribution.effects import (
+    MapCut,
+    apply_cuts,
+    plan_cuts,
+    record_places,
+)
 from regard.data.records import Records, records_of
 from regard.errors import InputError, RunError
 from regard.extras import how_to_install
 from regard.metrics import Metrics
 from regard.storage.run_folder import RunDirectory
-from regard.storage.verified_files import load_into
+from regard.storage.tensors import load_into
 from regard.tasks.options import (
     AttributionOptions,
     EvaluationOptions,
@@ -45,7 +52,6 @@ from regard.training.settings import Training, count_parameters
 from regard.work import check_output
 
 if TYPE_CHECKING:
-    from regard.attribution.effects import MapCut
     from regard.attribution.kinds import Kind
     from regard.decoding.streaming import StreamEvent
     from regard.tasks.attribution import Attribution
@@ -81,6 +87,29 @@ CAPABILITIES = {
 log = logging.getLogger("regard")
 
 
+@dataclass(frozen=True)
+class ScoredOutput:
+    """An output that is compared with the one under cuts.
+
+    Attributes:
+        pieces: The output in pieces.
+        names: What has a score: tokens of the output, classes, or tags.
+        score: Computes the scores, log-probabilities unless `is_number`.
+        predict: Predicts again; returns the new pieces and the prediction.
+        first_query: The position in the model of the output's first query.
+        largest: The number of the greatest scores to keep, in order; None keeps all.
+        is_number: Whether the scores are the predicted numbers themselves.
+    """
+
+    pieces: Sequence[str]
+    names: Sequence[str]
+    score: Callable[[], Tensor]
+    predict: Callable[[], tuple[Sequence[str], Prediction]]
+    first_query: int = 0
+    largest: int | None = None
+    is_number: bool = False
+
+
 class Run(ABC, Generic[E, P]):
     """A trained model with its run file and tokenizers.
 
@@ -97,6 +126,7 @@ class Run(ABC, Generic[E, P]):
             that may be None is optional.
         unit: What an evaluation counts, in the plural.
         data_hint: What to do where an evaluation has no examples.
+        does: What a prediction is, in a sentence for the page of a server.
         checks_finite: Whether calls of the model are checked for NaN and infinity.
     """
 
@@ -107,6 +137,7 @@ class Run(ABC, Generic[E, P]):
     unit: str = "examples"
     data_hint: ClassVar[str] = "set data.test"
     checks_finite: ClassVar[bool] = True
+    does: ClassVar[str] = ""
 
     def __repr__(self) -> str:
         count = count_parameters(self.model)
@@ -169,6 +200,15 @@ class Run(ABC, Generic[E, P]):
         """
         return line
 
+    def parse_arguments(self, texts: Sequence[str]) -> list[Any]:
+        """Return the examples of the arguments of a command, by default one of each.
+
+        Raises:
+            InputError: As `parse`.
+        """
+        numbered = enumerate(texts, 1)
+        return [self.parse(text, f"text {number}") for number, text in numbered]
+
     def example(self, values: Json, /) -> E:
         """Return the example of values from the network, one for each key of `inputs`.
 
@@ -183,29 +223,56 @@ class Run(ABC, Generic[E, P]):
         """Return the example as plain values, which precede its prediction in JSON."""
         return {"text": example}
 
+    @overload
+    def predict(
+        self, examples: str, options: PredictOptions | None = None, /, **settings: Any
+    ) -> P: ...
+    @overload
     def predict(
         self,
         examples: Sequence[E],
         options: PredictOptions | None = None,
         /,
         **settings: Any,
-    ) -> list[P]:
-        """Predict for each example.
+    ) -> list[P]: ...
+    def predict(
+        self,
+        examples: Any,
+        options: PredictOptions | None = None,
+        /,
+        **settings: Any,
+    ) -> Any:
+        """Predict for each example, or for one text or path.
 
         Args:
-            examples: Examples of the task.
+            examples: Examples of the task, or one as on the command line.
             options: Options of the prediction.
             **settings: Fields of `PredictOptions`, in place of `options`.
 
         Raises:
-            TypeError: `examples` is one example instead of a list; an unknown setting.
+            TypeError: `examples` is one array instead of a list; an unknown setting.
             InputError: The run does not support an option, or the model cannot take an
                 example.
         """
+        if isinstance(examples, str):
+            return self.predict([self.parse(examples)], options, **settings)[0]
         refuse_one(examples)
         chosen = self._check_options("predict", options, settings)
-        with self._guard(chosen), torch.no_grad():
+        with self._guard(is_chosen=bool(chosen.chosen())), torch.no_grad():
             return self._predict(examples, chosen)
+
+    def __call__(self, examples: Any, /, **settings: Any) -> Any:
+        """Predict, as `predict` does."""
+        return self.predict(examples, **settings)
+
+    def show(self, example: Any, /, **settings: Any) -> "Attribution":
+        """Return the attention behind the prediction for an example, as `attribute`.
+
+        A notebook displays its page, and `write` makes it a file.
+        """
+        if isinstance(example, str):
+            example = self.parse(example)
+        return self.attribute(example, **settings)
 
     def stream(
         self,
@@ -234,7 +301,7 @@ class Run(ABC, Generic[E, P]):
         events = self._stream(examples, chosen, active)
 
         def guard() -> "Iterator[StreamEvent]":
-            with self._guard(chosen):
+            with self._guard(is_chosen=bool(chosen.chosen())):
                 yield from events
 
         return guard()
@@ -262,7 +329,7 @@ class Run(ABC, Generic[E, P]):
         records = records_of(examples)
         if records:
             examples = self.read([Records("rows", records)], chosen)
-        with self._guard(chosen):
+        with self._guard(is_chosen=bool(chosen.chosen())):
             return self._evaluate(examples, chosen)
 
     def attribute(
@@ -279,7 +346,7 @@ class Run(ABC, Generic[E, P]):
             InputError: The run does not support an option, or its model does not attend.
         """
         chosen = self._check_options("attribute", options, settings)
-        with self._guard(chosen):
+        with self._guard(is_chosen=bool(chosen.chosen())):
             return self._attribute(example, chosen)
 
     def read(self, files: Sequence[Path | Records], options: EvaluationOptions) -> Any:
@@ -331,10 +398,11 @@ class Run(ABC, Generic[E, P]):
         return example
 
     @property
-    def can_cut(self) -> bool:
-        """Whether `compare_cuts` is implemented."""
-        return False
+    def cut_modules(self) -> Sequence[str]:
+        """Patterns of the modules that `compare_cuts` changes; empty for none."""
+        return self.effect_modules
 
+    @torch.no_grad()
     def compare_cuts(
         self,
         example: E,
@@ -347,18 +415,45 @@ class Run(ABC, Generic[E, P]):
 
         Args:
             example: An example of the task.
-            cuts: The edges from an output to its source.
+            cuts: The edges, by the positions and the numbers of heads of an attribution.
             options: The output before the cuts, predicted or forced.
             forced: The number of its tokens that the new prediction begins with.
 
         Returns:
-            The `tokens` of the output; their log-probabilities `before` and `after` the
-            cuts; and the new `prediction`.
+            The `tokens`, classes or tags that have a score; their log-probabilities
+            `before` and `after` the cuts (or with `number` predicted numbers); the
+            pieces of the `output` and of the new one, `changed`; and the `prediction`.
 
         Raises:
-            ValueError: A cut is not of this model or output.
+            InputError: A cut is not of this model or output.
         """
-        raise self._not_implemented("attribute")
+        output = self._find_output(example, options, forced)
+        first = output.first_query
+        shifted = [
+            cut._replace(queries=cut.queries and [first + item for item in cut.queries])
+            for cut in cuts
+        ]
+        with self._guard(is_chosen=True):
+            with record_places(self.model, self.cut_modules) as maps:
+                before = output.score()
+            plan = plan_cuts(maps, shifted)
+            with apply_cuts(self.model, plan):
+                after = output.score()
+            with apply_cuts(self.model, plan, strict=False):
+                pieces, prediction = output.predict()
+        order = torch.arange(len(before))
+        if output.largest is not None:
+            greatest = before.maximum(after).topk(min(output.largest, len(before)))
+            order = greatest.indices.cpu()
+        return {
+            "tokens": [output.names[place] for place in order.tolist()],
+            "before": before.cpu()[order].tolist(),
+            "after": after.cpu()[order].tolist(),
+            "number": output.is_number,
+            "output": list(output.pieces),
+            "changed": list(pieces),
+            "prediction": prediction.to_json(),
+        }
 
     def description(self) -> Json:
         """Return the run in plain values, for a page.
@@ -372,6 +467,7 @@ class Run(ABC, Generic[E, P]):
             "task": self.config.task,
             "model": type(self.model).__name__,
             "kinds": self.kinds,
+            "does": self.does,
         }
 
     def parts(self) -> "Mapping[str, Run[Any, Any]]":
@@ -403,8 +499,8 @@ class Run(ABC, Generic[E, P]):
             flag = list_options(type(options))[name].flag or name.replace("_", "-")
             names = ", ".join(sorted(supported)).replace("_", "-") or "none"
             raise InputError(
-                f"the option {flag} is not supported where a run of the task "
-                f"{self.config.task} {verb}s; supported: {names}"
+                f"the option {flag} is not supported by {verb} for a run of the task "
+                f"{self.config.task}; supported: {names}"
             )
 
     def compute_metrics(self, examples: Any, options: EvaluationOptions) -> Metrics:
@@ -474,7 +570,7 @@ class Run(ABC, Generic[E, P]):
         return checked
 
     @contextmanager
-    def _guard(self, options: Options) -> Iterator[None]:
+    def _guard(self, *, is_chosen: bool) -> Iterator[None]:
         """Raise FloatingPointError if the model gives NaN.
 
         A ValueError is an InputError where the user chose an option.
@@ -488,7 +584,7 @@ class Run(ABC, Generic[E, P]):
         except (InputError, RunError):
             raise
         except ValueError as error:
-            if not options.chosen():
+            if not is_chosen:
                 raise
             raise InputError(str(error)) from error
 
@@ -508,6 +604,12 @@ class Run(ABC, Generic[E, P]):
 
     def _attribute(self, example: E, options: AttributionOptions, /) -> "Attribution":
         """Attribute the prediction for an example, where the output is checked."""
+        raise self._not_implemented("attribute")
+
+    def _find_output(
+        self, example: E, options: AttributionOptions, forced: int, /
+    ) -> ScoredOutput:
+        """Return the output that cuts change, with its scores."""
         raise self._not_implemented("attribute")
 
     def _not_implemented(self, verb: Verb) -> AssertionError:

@@ -4,6 +4,7 @@ import logging
 import math
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from tqdm.asyncio import tqdm_asyncio
-from tqdm.auto import tqdm
+
+with warnings.catch_warnings(action="ignore"):  # without widgets the bar is text
+    from tqdm.auto import tqdm
 
 from regard.storage.atomic import explain_errors
 from regard.storage.run_folder import METRICS, RunDirectory
@@ -66,13 +69,17 @@ class UpdateSums:
         }
 
 
+LINE_SECONDS = 10.0
+"""Seconds of training after which a line is printed without a terminal."""
+
+
 class Progress:
     """Shows loss, speed (`unit` names what it counts) and time left on standard error.
 
     Silent unless `visible` (one process shows it).
 
     A terminal and a notebook get tqdm's bar; anything else gets a line every `interval`
-    updates. Training goes on when standard error is closed or its reader is gone.
+    updates, and after ten seconds without one. Training goes on when standard error is closed or its reader is gone.
     """
 
     def __init__(
@@ -89,6 +96,7 @@ class Progress:
         self.began = time.monotonic()
         self.first: int | None = None
         self.bar: tqdm | None = None
+        self.said = self.began
 
     def update(self, update: int, loss: float, per_second: float) -> None:
         """Show an update (counted from 1)."""
@@ -103,8 +111,12 @@ class Progress:
             self.bar.set_postfix_str(f"loss {loss:.4f}, {speed}", refresh=False)
             with self._read():
                 self.bar.update(update - self.bar.n)
-        elif update % self.interval == 0 or update == self.steps:
-            elapsed = time.monotonic() - self.began
+            return
+        now = time.monotonic()
+        is_due = update % self.interval == 0 or now - self.said >= LINE_SECONDS
+        if is_due or update == self.steps:
+            self.said = now
+            elapsed = now - self.began
             future = elapsed / (update - self.first) * (self.steps - update)
             place = f"{update}/{self.steps}"
             self.note(f"{place}  loss {loss:.4f}  {speed}  {duration(future)} left")
@@ -158,7 +170,9 @@ class Progress:
 
 def _bar(steps: int, done: int) -> tqdm | None:
     """Return tqdm's bar for a notebook or a terminal; None if neither shows it."""
-    if sys.stderr is None or (tqdm is tqdm_asyncio and not sys.stderr.isatty()):
+    is_notebook = "ipykernel" in sys.modules
+    is_text = tqdm is tqdm_asyncio and not is_notebook
+    if sys.stderr is None or (is_text and not sys.stderr.isatty()):
         return None
     bar = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
     return tqdm(

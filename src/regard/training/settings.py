@@ -20,7 +20,7 @@ from regard.models.sizes import Fraction, Probability, Share
 Positive = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PATIENCE = 5
-"""Validations without improvement after which training ends by default."""
+"""Validations without improvement after which training ends by default, if the rate does not fall to zero."""
 Precision = Literal["auto", "fp32", "bf16"]
 
 
@@ -83,8 +83,9 @@ class Training:
     validate_every: NonNegativeInt = 1000
     """Updates between validations; 0: only at the end."""
     patience: NonNegativeInt | None = None
-    """Validations in a row without improvement after which training ends; 0: never. By default 5, counted once the
-    metric has changed, since a metric such as exact match may begin with many zeros."""
+    """Validations in a row without improvement after which training ends; 0: never. By default 0 where the schedule
+    falls to zero (linear, cosine), since a model improves most at its end; else 5, counted once the metric has changed
+    or is perfect, since a metric such as exact match may begin with many zeros."""
     keep_best: NonNegativeInt = 1
     """How many checkpoints with the best metric are kept beside the last; with 0 the last weights are the result."""
     average_decay: Share = 0.0
@@ -131,9 +132,16 @@ class Training:
         if not 0 < self.validate_every < self.steps:
             return f"{plan}; validation at the end"
         plan += f"; validation every {self.validate_every:,}"
-        patience = PATIENCE if self.patience is None else self.patience
+        patience = self.early_end
         end = f"; it ends early after {patience} without improvement"
         return plan + (end if patience else "")
+
+    @property
+    def early_end(self) -> int:
+        """Validations without improvement after which training ends; 0: never."""
+        if self.patience is not None:
+            return self.patience
+        return 0 if self.schedule in ("linear", "cosine") else PATIENCE
 
     def with_epochs_as_steps(self, batches: int) -> "Training":
         """Return these settings with the `steps` of `epochs` of so many batches.
@@ -210,7 +218,7 @@ class Selection:
     """Validations since the last record."""
     record: float | None = None
     changed: bool = False
-    """Whether the metric has changed since the first validation."""
+    """Whether the metric has changed since the first validation, or is perfect."""
 
     def observe(
         self,
@@ -225,7 +233,9 @@ class Selection:
         """
         sign = 1.0 if higher_is_better else -1.0
         value = validated.value
+        perfect = 100.0 if higher_is_better else 0.0
         self.changed = self.changed or self.record not in (None, value)
+        self.changed = self.changed or value == perfect
         record = -sign * math.inf if self.record is None else self.record
         improved = sign * value > sign * record
         if improved:
@@ -245,9 +255,8 @@ class Selection:
 
     def exhausted(self, settings: Training) -> bool:
         """Return whether training ends early."""
-        if settings.patience is None:
-            return self.changed and self.waited >= PATIENCE
-        return 0 < settings.patience <= self.waited
+        counts = self.changed or settings.patience is not None
+        return counts and 0 < settings.early_end <= self.waited
 
     def add(self, update: int) -> list[int]:
         """Add a checkpoint; return those to remove."""

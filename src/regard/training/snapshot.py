@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from regard.data.batches import OrderPosition
 from regard.errors import InputError, RunError
-from regard.storage.verified_files import separate_tensors
+from regard.storage.tensors import separate_tensors
 from regard.training.objectives import Carried
 from regard.training.settings import MovingAverage, Selection
 from regard.training.update import Position, Processes, Start

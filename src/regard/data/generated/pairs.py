@@ -6,11 +6,19 @@ from dataclasses import dataclass, replace
 from datetime import date
 from random import Random
 from string import ascii_lowercase
-from typing import Annotated, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeVar,
+    runtime_checkable,
+)
 
 from pydantic import Field
 
-from regard.data.generated import bitext, questions
+from regard.data.generated import bitext, conversations, questions
 from regard.data.generated.dates import Forms, split_days, write_day
 from regard.data.pairs import Pair
 from regard.data.splits import Splits
@@ -190,6 +198,44 @@ class Questions(SyntheticPairs):
     def make_pair(self, part: int, random: Random) -> Pair:
         """Generate a question."""
         return questions.make(self.facts, random)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Templates(SyntheticPairs):
+    """Generated questions about a teacher, answered as "She taught them Logic".
+
+    The links of a pair are between the words of the answer and their places in the
+    context, but for a pronoun that follows from the teacher's name.
+    """
+
+    kind: Literal["templates"] = "templates"
+    train: Size = 40_000
+    facts: Annotated[int, Field(ge=1, le=len(questions.SUBJECTS))] = 4
+    pronoun: questions.PronounSource = "name"
+    """What tells the pronoun: the teacher's name, or a sentence after each fact."""
+
+    def make_pair(self, part: int, random: Random) -> Pair:
+        """Generate a question."""
+        return questions.make_template(self.facts, self.pronoun, random)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversations(SyntheticPairs):
+    """Generated conversations whose later turns ask for what earlier ones told.
+
+    The links of a pair are between the word that is asked for and its place in the turn
+    that told it.
+    """
+
+    kind: Literal["conversations"] = "conversations"
+    turns: Annotated[int, Field(ge=0, le=5)] = 5
+    """Number of turns before a reply that form its source."""
+
+    longest: ClassVar[int] = conversations.LONGEST
+
+    def make_pair(self, part: int, random: Random) -> Pair:
+        """Generate a reply with the turns before it."""
+        return conversations.make_reply(self.turns, random)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,9 @@ varied wording and order, with filler sentences between them. A question is abou
 of one fact, given the other two.
 """
 
+from collections.abc import Sequence
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from regard.data.pairs import Pair
 
@@ -147,6 +148,56 @@ FORMS = (
 )
 
 
+VERBS = "taught", "showed", "gave", "sent"
+RECIPIENTS = "them", "us", "me", "her", "him", "you"
+REPORTS = (
+    "Professor {teacher} {verb} {recipient} {subject} .",
+    "In the {term} , Professor {teacher} {verb} {recipient} {subject} .",
+    "Nobody was late when Professor {teacher} {verb} {recipient} {subject} .",
+    "Professor {teacher} , it is said , {verb} {recipient} {subject} in the {term} .",
+)
+REMARKS = (
+    "{pronoun} was glad .",
+    "{pronoun} enjoyed it .",
+    "{pronoun} came late .",
+    "{pronoun} did it again yesterday .",
+)
+"""Sentences after a report that tell the teacher's pronoun."""
+TEMPLATE = "{pronoun} {verb} {recipient} {subject}"
+PronounSource = Literal["name", "context"]
+Fact = dict[str, str]
+
+
+def append_statement(
+    template: str, fact: Fact, words: list[str]
+) -> dict[str, list[int]]:
+    """Append the words of a statement; return the indices of each part of the fact."""
+    places = {}
+    for part in template.split():
+        first = len(words)
+        words += part.format(**fact).split()
+        places[part.strip("{}")] = list(range(first, len(words)))
+    return places
+
+
+def pair_with_links(
+    words: list[str],
+    places: dict[str, list[int]],
+    answer: str,
+    fact: Fact,
+    unknown: Sequence[str],
+) -> Pair:
+    """Return a pair whose links are between the unknown parts of answer and context."""
+    target: list[str] = []
+    answered = append_statement(answer, fact, target)
+    links = frozenset(
+        link
+        for part in unknown
+        for link in zip(places[part], answered[part], strict=True)
+    )
+    return Pair(" ".join(words), " ".join(target), "", links=links)
+
+
 def make(facts: int, random: Random) -> Pair:
     """Generate a question with its context, and the answer.
 
@@ -161,19 +212,45 @@ def make(facts: int, random: Random) -> Pair:
     fact = stated[0]
     form = random.choice(FORMS)
     random.shuffle(stated)
-    unknown = f"{{{form.unknown}}}"
     words = form.question.format(**fact).split()
-    first = 0
+    places = {}
     for item in stated:
-        for part in random.choice(STATEMENTS).split():
-            if item is fact and part == unknown:
-                first = len(words)
-            words += part.format(**item).split()
+        stated_places = append_statement(random.choice(STATEMENTS), item, words)
+        if item is fact:
+            places = stated_places
         if random.random() < 0.5:
             words += random.choice(BETWEEN).split()
-    before, _, _ = form.answer.partition(unknown)
-    begin = len(before.format(**fact).split())
-    size = len(unknown.format(**fact).split())
-    links = frozenset((first + number, begin + number) for number in range(size))
-    answer = form.answer.format(**fact)
-    return Pair(" ".join(words), answer, "", links=links)
+    return pair_with_links(words, places, form.answer, fact, [form.unknown])
+
+
+def make_template(facts: int, source: PronounSource, random: Random) -> Pair:
+    """Generate a question about a teacher that is answered as "She taught them Logic".
+
+    Each word of the answer is looked up in the context; the pronoun too if that is its
+    source, else it follows from the teacher's name.
+    """
+    teachers = random.sample(TEACHERS, facts)
+    subjects = random.sample(SUBJECTS, facts)
+    stated = []
+    for teacher, subject in zip(teachers, subjects, strict=True):
+        pronoun = ("She", "He")[TEACHERS.index(teacher) % 2]
+        if source == "context":
+            pronoun = random.choice(("He", "She"))
+        item = {"teacher": teacher, "subject": subject, "pronoun": pronoun}
+        item |= {"verb": random.choice(VERBS), "recipient": random.choice(RECIPIENTS)}
+        stated.append(item | {"term": random.choice(TERMS)})
+    fact = stated[0]
+    random.shuffle(stated)
+    words = f"What did Professor {fact['teacher']} do ?".split()
+    places = {}
+    for item in stated:
+        stated_places = append_statement(random.choice(REPORTS), item, words)
+        if source == "context":
+            stated_places |= append_statement(random.choice(REMARKS), item, words)
+        elif random.random() < 0.5:
+            words += random.choice(BETWEEN).split()
+        if item is fact:
+            places = stated_places
+    unknown = ["verb", "recipient", "subject"]
+    unknown += ["pronoun"] * (source == "context")
+    return pair_with_links(words, places, TEMPLATE, fact, unknown)

@@ -155,9 +155,10 @@ NAMES = {PERSON: person, PLACE: place, ORGANISATION: organisation}
 
 NOUNS = (
     "dog|cat|horse|rabbit|wolf|donkey|bear|fox|duck|hedgehog|cow|goat|mouse|hen|tortoise|frog|owl|ant|squirrel|otter",
-    "bridge|path|garden|field|lake|market|tunnel|wood|park|port|street|road|square|hill|beach|meadow|river|forest|island",
+    "bridge|path|garden|field|lake|market|tunnel|wood|park|port|road|square|hill|beach|meadow|river|forest|street|island|avenue",
 )
-"""Animals, and places."""
+"""Animals, and places; the last `UNSEEN` of each occur in the test set only."""
+UNSEEN = 6
 STATES = (
     "tired|hungry|ill|thirsty|afraid|lazy|lame|sleepy|old|shy",
     "wide|steep|narrow|muddy|crowded|icy|dark|loud|flooded|far away",
@@ -183,8 +184,20 @@ class PronounSentence(Sentence):
 
 
 def make_pronoun_sentence(part: int, random: Random) -> PronounSentence:
-    """Generate one sentence of any set."""
-    nouns = [random.choice(words.split("|")) for words in NOUNS]
+    """Generate one sentence of a set, 0 to 2.
+
+    The test set has nouns that no other set has. Half of the nouns of the others are made
+    up, so that a model must learn from the sentence which noun is meant.
+    """
+    nouns = []
+    for words in NOUNS:
+        words = words.split("|")
+        if part == 2:
+            nouns.append(random.choice(words[-UNSEEN:]))
+        else:
+            is_real = random.random() < 0.5
+            noun = random.choice(words[:-UNSEEN])
+            nouns.append(noun if is_real else stem(random).lower())
     meant = random.randrange(2)
     text = fill_template(random.choice(TEMPLATES), random)
     for name, word in (

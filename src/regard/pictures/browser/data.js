@@ -81,8 +81,8 @@ regard.data = (() => {
 
   class Lookups {
     constructor(about, maps, breakdown, pixels, images) {
-      const { name, source, target, sourceWords, targetWords, sentences, notes, patches, verbs, noBreakdown } = about;
-      Object.assign(this, { name, source: [...source], target: [...target], sentences, patches, maps, breakdown, noBreakdown, pixels, images });
+      const { name, source, target, sourceWords, targetWords, sentences, notes, patches, recording, verbs, noBreakdown } = about;
+      Object.assign(this, { name, recording, source: [...source], target: [...target], sentences, patches, maps, breakdown, noBreakdown, pixels, images });
       this.shown = Math.max(0, maps.findIndex((each) => each.name === about.first));
       this.notes = notes ? [...notes] : [];
       this.verbs = verbs || ["attends to", "is attended to"];

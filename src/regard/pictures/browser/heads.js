@@ -7,7 +7,8 @@ regard.views.heads = (() => {
       this.panel = panel;
       this.grid = element("div", { className: "regard-scroll" });
       this.key = element("div");
-      this.element = element("div", {}, this.grid, this.key);
+      this.first = element("p", { className: "regard-first" });
+      this.element = element("div", {}, this.grid, this.first, this.key);
     }
 
     leave() {
@@ -23,7 +24,7 @@ regard.views.heads = (() => {
         this.queue.push(() => this.draw(canvas, layer, head));
         const title = `${map.layers[layer]}, head ${head}`;
         const number = layer * map.heads + head, { mounted } = panel, off = mounted.cuts.some(({ queries, keys, maps }) => !queries && !keys && (!maps || maps.includes(number)));
-        const open = () => { panel.own = { ...panel.own, layer, head }; mounted.choose({ view: "matrix" }); };
+        const open = () => this.open(layer, head);
         const take = () => (mounted.cutting ? mounted.emit("regard-cut", { queries: null, keys: null, maps: [number] }) : open());
         const on = panel.own.layer === layer && panel.own.head === head;
         return element("td", {}, element("button", { type: "button", ariaLabel: off ? `${title}, off` : title, title, className: [on ? "regard-on" : "", off ? "regard-off" : ""].join(" "), onclick: take }, canvas));
@@ -34,10 +35,17 @@ regard.views.heads = (() => {
       const focused = [...this.grid.querySelectorAll("button")].indexOf(document.activeElement);
       this.grid.replaceChildren(grid);
       if (focused >= 0) grid.querySelectorAll("button")[focused].focus();
+      const named = ([layer, head]) => element("button", { type: "button", ariaLabel: `Open ${map.layers[layer]}, head ${head}`, onclick: () => this.open(layer, head) }, `${map.layers[layer]}, head ${head}`);
+      this.first.replaceChildren(...(map.signed ? [] : ["Most focused: ", ...panel.focusedHeads.slice(0, 5).map(named)]));
       const mean = panel.table.target.length > 1 ? "; the mean over all labels" : "", image = this.places ? `, at least ${EVEN} × uniform${mean}` : "";
       const own = element("p", { className: "regard-key" }, `${strongest()}: the maximum of each head${image}`);
       this.key.replaceChildren(this.fixed ? key(map.scale, map, whole(map)) : own);
       this.drawSome();
+    }
+
+    open(layer, head) {
+      this.panel.own = { ...this.panel.own, layer, head };
+      this.panel.mounted.choose({ view: "matrix" });
     }
 
     drawSome() {
@@ -54,7 +62,7 @@ regard.views.heads = (() => {
 
     // Whether all heads have one scale; weights on patches are too small for that of shares.
     get fixed() {
-      return this.panel.choice.shade === "fixed" && !this.places;
+      return this.panel.choice.shade !== "largest" && !this.places;
     }
 
     // The rows of a small map, and their length.

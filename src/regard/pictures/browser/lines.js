@@ -67,7 +67,7 @@ regard.views.lines = (() => {
       const { choice, table } = this.panel, least = number(Math.max(choice.threshold, FAINT) * table.scale);
       const many = count > MOST ? `; of ${count.toLocaleString("en")} in sight the ${MOST.toLocaleString("en")} of the greatest weights are drawn` : "";
       const wide = table.amounts ? `${table.name}, not shares: a line of ${number(table.scale)}, the largest of all layers and heads, is the widest; those` : "a line is as wide as its weight; weights";
-      const none = this.all.length ? "" : `, and no weight is larger: move "Hide below" to the left`;
+      const none = this.all.length ? "" : `, and no weight is larger: lower \"Minimum weight\"`;
       return `${wide} under ${least} have none${none}${many}`;
     }
 

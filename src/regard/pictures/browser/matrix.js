@@ -1,6 +1,6 @@
 // The matrix: source along the top, target down the side, one cell per weight. Only the visible part is rendered.
 regard.views.matrix = (() => {
-  const { element, pixels, variable } = regard.page, { greatest, key, strongest, whole } = regard.tokens;
+  const { element, number, pixels, variable } = regard.page, { key, strongest, whole } = regard.tokens;
   const SIDE = 150, TYPE = 12;
 
   // A label, shortened to the available width.
@@ -69,10 +69,10 @@ regard.views.matrix = (() => {
     }
 
     painted() {
-      const { table } = this.panel, { source, target, rows, scale } = table, { threshold, shade } = this.panel.choice;
+      const { table, scaleEnd: most } = this.panel, { source, target, rows, scale } = table, { threshold, shade } = this.panel.choice;
       if (!source.length || !target.length) return null;
-      const most = shade === "fixed" ? scale : Math.max(...rows.map(greatest)) || 1;
-      this.key.replaceChildren(key(most, table, shade === "fixed" ? whole(table) : `${strongest()}: the maximum of this matrix`));
+      const adapted = most === scale ? whole(table) : shade === "largest" ? `${strongest()}: the maximum of this matrix` : `all weights are small: ${strongest()} is ${number(most)}`;
+      this.key.replaceChildren(key(most, table, adapted));
       const count = source.length;
       return pixels(count, target.length, (place) => {
         const weight = rows[Math.floor(place / count)][place % count] || 0;

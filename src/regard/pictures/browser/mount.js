@@ -4,10 +4,11 @@ regard.mount = (() => {
   const { element, night, number } = regard.page;
 
   class Mounted {
-    constructor(host, { title, details = [], compare = 1, view: chosen }, lookups) {
+    constructor(host, payload, lookups) {
+      const { title, details = [], compare = 1, view: chosen } = payload;
       const first = lookups[0], text = first.target.length === 1 || first.shown > 0 ? "reading" : "matrix";
       const view = chosen ?? (first.patches ? "image" : first.images ? "images" : first.sentences ? "document" : text);
-      Object.assign(this, { host, lookups, second: compare, cuts: [], cutting: false, choice: { view, threshold: null, words: false, zoom: 0, shade: "fixed" } });
+      Object.assign(this, { host, lookups, second: compare, cuts: [], cutting: false, choice: { view, threshold: null, words: false, zoom: 0, shade: "auto" } });
       this.panels = [new regard.Panel(this, { map: first.shown })];
       this.bar = element("div", { className: "regard-bar", role: "toolbar", ariaLabel: "View" });
       this.area = element("div", { className: "regard-panels" });
@@ -16,6 +17,7 @@ regard.mount = (() => {
         ...details.map((each) => element("p", { className: "regard-detail", dir: "auto" }, each)), this.bar, this.area);
       this.repaint = () => this.render();
       night.addEventListener("change", this.repaint);
+      if (!("compare" in payload)) this.panels[0].concentrate();
       this.controls();
       this.render();
     }
@@ -84,13 +86,13 @@ regard.mount = (() => {
       const wide = element("input", { type: "range", min: 2, max: 40, step: 1, value: 20, oninput: () => this.choose({ zoom: Number(wide.value) }) });
       this.size = element("label", { className: "regard-choice" }, element("span", {}, "Cell size"), wide);
       const shades = element("select", { onchange: () => this.choose({ shade: shades.value }) },
-        element("option", { value: "fixed" }, "0 to 1"), element("option", { value: "largest" }, "0 to the maximum"));
+        element("option", { value: "fixed" }, "0 to 1"), element("option", { value: "largest" }, "0 to the maximum"), element("option", { value: "auto" }, "automatic"));
       this.shades = element("label", { className: "regard-choice" }, element("span", {}, "Color scale"), shades);
       const words = element("input", { type: "checkbox", onchange: () => this.choose({ words: words.checked }) });
       this.joins = element("label", { className: "regard-choice", hidden: !lookups.some((each) => each.words) }, words, element("span", {}, "Whole words"));
       this.twice = button("Compare", () => this.compare(!this.comparing));
       this.bar.replaceChildren(element("div", { className: "regard-tabs", role: "group", ariaLabel: "Views" }, ...this.tabs.map(([, tab]) => tab)),
-        this.cut, this.shades, this.size, this.joins, this.twice);
+        this.cut, this.shades, this.size, this.joins, this.twice, regard.share.buttons(this));
     }
 
     // Apply the settings of a link to this page.

@@ -1,6 +1,6 @@
 // One view of one map, layer and head of the chosen lookups.
 regard.Panel = (() => {
-  const { element, number } = regard.page;
+  const { element, number } = regard.page, SMALL = 0.3;
 
   const select = (label, options, value, change) => {
     const found = element("select", { ariaLabel: label, onchange: () => change(JSON.parse(found.value)) },
@@ -19,8 +19,10 @@ regard.Panel = (() => {
       this.status = element("output", { className: "regard-status", ariaLive: "polite" });
       this.breakdown = element("section", { className: "regard-breakdown", hidden: true, ariaLabel: "How a weight is computed" });
       this.signs = element("p", { className: "regard-signs" });
+      const { recording } = this.lookup;
+      this.player = recording ? element("audio", { controls: true, src: `data:audio/wav;base64,${recording.data}` }) : null;
       this.effects = element("section", { className: "regard-effects" });
-      this.element = element("section", { className: "regard-panel" }, this.choices, this.status, this.place, this.signs, this.effects, this.breakdown);
+      this.element = element("section", { className: "regard-panel" }, this.choices, this.status, this.player, this.place, this.signs, this.effects, this.breakdown);
       this.place.addEventListener("keydown", (event) => this.key(event));
       this.place.addEventListener("focus", () => { if (this.focused.target === null && this.kind.start) this.focus(...this.kind.start); });
     }
@@ -61,6 +63,32 @@ regard.Panel = (() => {
       return regard.views[this.shown];
     }
 
+    // The end of the colour scale of a matrix. Shares end at 1; where all are below 0.3 they would hardly be visible.
+    get scaleEnd() {
+      const { rows, scale, source } = this.table, { shade } = this.choice, most = Math.max(...rows.map(regard.tokens.greatest)) || 1;
+      if (shade === "largest") return most;
+      const faint = shade === "auto" && scale === 1 && most < SMALL;
+      return faint ? Math.min(1, Math.max(most, regard.tokens.EVEN / source.length)) : scale;
+    }
+
+    // The heads, each [layer, head], whose queries attend to few keys, and not all to the same, first.
+    get focusedHeads() {
+      const { map } = this, scored = map.layers.flatMap((_, layer) => [...Array(map.heads).keys()].map((head) => {
+        const rows = map.rows(layer, head), mean = regard.data.mean(rows);
+        return [rows.reduce((sum, row) => sum + regard.tokens.greatest(row), 0) / rows.length - regard.tokens.greatest(mean), layer, head];
+      }));
+      return scored.sort((a, b) => b[0] - a[0]).map(([, layer, head]) => [layer, head]);
+    }
+
+    // A text that attends to itself begins with its most focused head: a mean of all hides each.
+    concentrate() {
+      const { map, lookup, own } = this, { source, target } = lookup.labels(map), within = target.length > 1 && source.join() === target.join();
+      if (this.mounted.comparing || !within || own.map !== 0 || map.amounts || map.layers.length * map.heads < 2) return;
+      if (own.layer !== null || own.head !== null) return;
+      [[own.layer, own.head]] = this.focusedHeads;
+      this.automatic = true;
+    }
+
     // The rows of all targets for one head of the chosen layer.
     rowsOf(head) {
       return this.map.rows(this.own.layer, head);
@@ -77,12 +105,13 @@ regard.Panel = (() => {
     }
 
     // Lines of a mean of all layers and heads say little: unless one is chosen they are those of each head of the last
-    // layer, and other views are of the mean again.
+    // layer, and other views begin as the first one.
     opened() {
       const { own, map } = this, lines = this.kind === regard.views.lines;
-      if (this.automatic && !lines) Object.assign(own, { layer: null, head: null });
-      this.automatic = this.automatic && lines;
-      if (!lines || own.layer !== null || own.head !== null || map.heads < 2 || map.heads > this.kind.most) return;
+      if (this.automatic) Object.assign(own, { layer: null, head: null });
+      this.automatic = false;
+      if (!lines) return this.concentrate();
+      if (own.layer !== null || own.head !== null || map.heads < 2 || map.heads > this.kind.most) return;
       Object.assign(own, { layer: map.layers.length - 1, head: "each" });
       this.automatic = true;
     }
@@ -197,9 +226,24 @@ regard.Panel = (() => {
       this.focus(target, source);
       if (this.mounted.cutting) return this.cut(this.from || this.focused, this.focused);
       if (this.place.tabIndex === 0) this.place.focus({ preventScroll: true });
+      if (this.player) this.play(this.focused);
       this.breakdown.hidden = this.focused.target === null || !this.hasBreakdown;
       if (!this.breakdown.hidden) this.breakdown.replaceChildren(...regard.breakdown.show(this, this.focused.target, this.focused.source));
       this.mounted.emit("regard-pick", { lookup: this.own.lookup, ...this.focused });
+    }
+
+    // Play a part of the recording, or those that a target attends to most: the parts around the greatest weight that have
+    // at least half of it.
+    play({ target, source }) {
+      const row = this.table.rows[target] || [], { seconds } = this.lookup.recording, count = this.table.source.length;
+      let first = source ?? row.indexOf(Math.max(...row)), last = first;
+      if (first < 0) return;
+      while (source === null && first > 0 && row[first - 1] >= row[last] / 2) first -= 1;
+      while (source === null && last < count - 1 && row[last + 1] >= Math.max(...row) / 2) last += 1;
+      clearTimeout(this.ending);
+      this.player.currentTime = first * seconds;
+      this.player.play();
+      this.ending = setTimeout(() => this.player.pause(), Math.max(200, 1000 * (last + 1 - first) * seconds));
     }
 
     say() {
@@ -223,7 +267,7 @@ regard.Panel = (() => {
 
     hint() {
       const { table } = this;
-      const works = this.own.map === 0 && this.lookup.breakdown ? " Click for the computation." : "", sizes = `${table.target.length} queries × ${table.source.length} keys.`;
+      const works = this.player ? " Click to hear what a token attends to." : this.own.map === 0 && this.lookup.breakdown ? " Click for the computation." : "", sizes = `${table.target.length} queries × ${table.source.length} keys.`;
       if (this.mounted.cutting) return `${sizes} ${this.kind.cutHint ?? "Click, drag or press Enter to cut; a label cuts all of its cells."}`;
       return `${sizes} ${this.kind.hint ?? `Hover or use the arrow keys for weights.${works}`}`;
     }

@@ -12,13 +12,15 @@ regard.views.reading = (() => {
     leave() {}
 
     cell(side, place) {
-      return side === "target" ? [place, null] : [this.at, place];
+      const { table, mounted } = this.panel;
+      if (table.within && mounted.cutting) return [null, place]; // a click hides a word
+      return side === "target" || table.within ? [place, null] : [this.at, place];
     }
 
     render() {
-      const { panel } = this, { table } = panel;
+      const { panel } = this, { table } = panel, hides = panel.mounted.cutting || panel.mounted.cuts.length > 0;
       const text = (side) => element("div", { className: "regard-text", dir: "auto" }, ...table[side].map((_, place) => token(panel, side, place)));
-      this.target = text("target");
+      this.target = text(table.within && hides ? "source" : "target");
       this.source = table.within ? this.target : text("source");
       this.key = element("div");
       const heading = (text) => element("h2", {}, text), [reads, isRead] = panel.verbs;

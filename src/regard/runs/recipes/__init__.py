@@ -4,6 +4,7 @@ from importlib.metadata import EntryPoint
 from importlib.resources import files
 from pathlib import Path
 
+from regard.config.file_kinds import FOREIGN, TABLES, suffix
 from regard.config.yaml_tree import suggest
 from regard.errors import InputError
 from regard.extras import find_plugins, name_package
@@ -38,6 +39,11 @@ def path_of(name_or_file: str) -> Path:
         InputError: There is neither, or the recipe's package lacks the file.
     """
     path = Path(name_or_file)
+    if suffix(path) in TABLES | FOREIGN - {"json"}:
+        raise InputError(
+            f"{name_or_file} is a table; name the recipe of its task, as "
+            f"regard train classify --set data.train={name_or_file} (see `regard recipes`)"
+        )
     recipes = names()
     is_recipe = name_or_file in recipes
     try:

@@ -7,7 +7,7 @@ const KEPT = 0.9; // a token that keeps a smaller share of its probability is ma
 export class Cuts {
   // ask(body): predict with the cuts of a body; link(list): the fragment of an address that reproduces cuts.
   constructor(ask, link) {
-    Object.assign(this, { ask, link, list: [], base: null, view: null, on: false });
+    Object.assign(this, { ask, link, list: [], base: null, view: null, on: false, search: "" });
     byId("view").addEventListener("regard-cut", ({ detail }) => this.add(detail));
     byId("cut-on").addEventListener("click", () => this.toggle(!this.on));
     byId("cut-head").addEventListener("click", () => this.add({ queries: null, keys: null, maps: this.view.panels[0].numbers }));
@@ -16,11 +16,12 @@ export class Cuts {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // Another output in the view: `base` is the body that asks for its cuts. The same output as before keeps its cuts, another
-  // has the `chosen` ones of a link or none. Returns the body of a request, null without cuts.
-  begin(base, view, chosen = null) {
+  // Another output in the view: `base` is the body that asks for its cuts, `search` how it is predicted again. The same
+  // output as before keeps its cuts, another has the `chosen` ones of a link or none. Returns the body of a request, null
+  // without cuts.
+  begin(base, view, chosen = null, search = "") {
     const same = JSON.stringify(base) === JSON.stringify(this.base), list = chosen || (same ? this.list : []);
-    Object.assign(this, { base, view });
+    Object.assign(this, { base, view, search });
     byId("cutting").hidden = false;
     this.show(list);
     return this.body;
@@ -31,8 +32,10 @@ export class Cuts {
     byId("cut-result").hidden = true;
   }
 
+  // Maps with labels of their own, such as words shaded by a rollout, do not have the model's positions.
   toggle(on) {
     this.on = on;
+    for (const panel of this.view.panels) if (on && (panel.map.source || panel.map.target)) panel.choose({ map: 0 });
     this.show(this.list);
   }
 
@@ -89,17 +92,21 @@ export class Cuts {
   }
 
   // The answer of the server; returns it in a sentence.
-  compare({ tokens, before, after, prediction }) {
-    const [old, now] = [before, after].map((values) => values.map((value) => Math.exp(value ?? -Infinity)));
-    const changed = prediction.tokens.map((piece, place) => piece !== tokens[place]), count = changed.filter((each) => each).length + Math.max(0, tokens.length - changed.length);
-    const pieces = prediction.tokens.map((piece, place) => element(changed[place] ? "mark" : "bdi", { title: changed[place] ? "changed" : "" }, sign(piece)));
-    const card = (piece, place) => element("li", { className: now[place] < KEPT * old[place] ? "fallen" : "" },
-      element("bdi", {}, sign(piece)), element("span", {}, percent(old[place]), " → ", percent(now[place])));
-    byId("cut-output").replaceChildren("Output with the cuts (greedy): ", ...pieces.flatMap((each) => [each, " "]));
+  compare({ tokens, before, after, number, output, changed }) {
+    const [old, now] = [before, after].map((values) => values.map((value) => (number ? value : Math.exp(value ?? -Infinity))));
+    const shown = (value) => (number ? value.toPrecision(4) : percent(value));
+    const differs = changed.map((piece, place) => piece !== output[place]), count = differs.filter((each) => each).length + Math.max(0, output.length - changed.length);
+    const pieces = changed.map((piece, place) => element(differs[place] ? "mark" : "bdi", { title: differs[place] ? "changed" : "" }, sign(piece)));
+    const card = (piece, place) => element("li", { className: !number && now[place] < KEPT * old[place] ? "fallen" : "" },
+      element("bdi", {}, sign(piece)), element("span", {}, shown(old[place]), " → ", shown(now[place])));
+    const was = output.length === 1 && count ? [" (before: ", element("bdi", {}, output[0]), ")"] : [];
+    byId("cut-output").replaceChildren(`Output with the cuts${this.search ? ` (${this.search})` : ""}: `, ...pieces.flatMap((each) => [each, " "]), ...was);
+    byId("cut-title").textContent = `${number ? "Predicted number" : "Probabilities"}, before → with cuts:`;
     byId("cut-tokens").replaceChildren(...tokens.map(card));
     byId("cut-result").hidden = false;
     const fallen = byId("cut-tokens").querySelector(".fallen");
     byId("cut-tokens").scrollLeft = fallen ? fallen.offsetLeft - byId("cut-tokens").offsetLeft : 0;
-    return `${this.list.length} ${this.list.length === 1 ? "cut" : "cuts"}: ${count === 0 ? "the output is the same" : `${count} of ${tokens.length} tokens changed`}.`;
+    const changes = output.length === 1 ? "the output changed" : `${count} of ${output.length} tokens changed`;
+    return `${this.list.length} ${this.list.length === 1 ? "cut" : "cuts"}: ${count === 0 ? "the output is the same" : changes}.`;
   }
 }

@@ -66,6 +66,8 @@ const choose = (name) => {
   const kept = Object.fromEntries([...byId("fields").querySelectorAll("textarea")].map((each) => [each.id, each.value]));
   run = known.find((each) => each.name === name);
   byId("about").textContent = [run.task, run.model, ...(run.classes ? [`${run.classes.length} classes`] : [])].join(" · ");
+  byId("does").textContent = `${run.does} Type or choose an input and press Predict${can("attention") || can("stream") ? "; below the output you see what the model attends to" : ""}.`;
+  byId("does").hidden = !run.does;
   byId("fields").replaceChildren(...fields().map(field));
   for (const each of byId("fields").querySelectorAll("textarea")) each.value = kept[each.id] || "";
   byId("choices").replaceChildren(...["temperature", "seed", ...(run.kind === "prompt" ? ["tokens"] : [])].map(number));
@@ -159,6 +161,17 @@ const during = async (what, work) => {
   }
 };
 
+// Offer cuts of the output in the view, and return what those that it has change. A link stores the request and the output.
+const offerCuts = async (asked, output, base, signal, link = null, search = "") => {
+  stored = run.cuts && answer.view ? { run: run.name, ...asked, output } : null;
+  if (!stored) return cuts.end();
+  const cut = cuts.begin(base, answer.view, link && link.cuts, search);
+  keep();
+  if (!cut) return null;
+  const changed = link && link.output !== output ? " The output is not the one of the link, so its cuts may concern something else." : "";
+  return cuts.compare(await request(run.name, "attention", cut, signal)) + changed;
+};
+
 const streamBody = async (chosen = {}) => ({ ...await example(), ...sampling(), candidates: CANDIDATES, ...chosen });
 
 // Unless it continues a prompt an answer ends with the whole view, its breakdown included.
@@ -169,7 +182,7 @@ const stream = (makeBody, before = [], link = null) => during("Generating ...", 
   byId("list").replaceChildren();
   answer.clear(before);
   cuts.end();
-  for await (const event of lines(run.name, "stream", { ...body, ...kinds(), view: run.kind !== "prompt" || ticked().length > 0 }, signal)) {
+  for await (const event of lines(run.name, "stream", { ...body, ...kinds(), view: run.kind !== "prompt" || run.cuts || ticked().length > 0 }, signal)) {
     if (event.event === "start") {
       answer.begin(event.forced, run.end);
       await answer.mount(event.view);
@@ -180,14 +193,9 @@ const stream = (makeBody, before = [], link = null) => during("Generating ...", 
       if (event.view) await answer.mount(event.view);
       byId("others").hidden = false;
       const { candidates: _, ...asked } = body;
-      stored = run.cuts && event.view ? { run: run.name, request: JSON.stringify(asked), output: event.text } : null;
-      if (stored) {
-        const base = { text: body.text, target_tokens: answer.tokens.map((each) => each.token), forced: answer.forced, beam: 1 };
-        const cut = cuts.begin(base, answer.view, link && link.cuts);
-        keep();
-        const changed = link && link.output !== event.text ? " The output is not the one of the link, so its cuts may concern something else." : "";
-        if (cut) return cuts.compare(await request(run.name, "attention", cut, signal)) + changed;
-      }
+      const base = { text: body.text, target_tokens: answer.tokens.map((each) => each.token), forced: answer.forced, ...(run.kind === "prompt" ? {} : { beam: 1 }) };
+      const cut = event.view && await offerCuts({ request: JSON.stringify(asked) }, event.text, base, signal, link, "greedy");
+      if (cut) return cut;
       return `${answer.tokens.length} tokens, log-probability ${score(event.score)}${event.finished ? "" : "; stopped at the length limit"}.`;
     }
   }
@@ -236,12 +244,13 @@ const show = async (parts, view, warnings) => {
   await answer.mount(view);
 };
 
-const predict = () => during("Predicting ...", async (signal) => {
-  again = predict;
-  const body = await example(), seen = can("attention") ? ["attention", { ...body, ...kinds() }] : ["predict", body];
+const predict = (makeBody = example, link = null) => during("Predicting ...", async (signal) => {
+  again = () => predict();
+  const body = await makeBody(), seen = can("attention") ? ["attention", { ...body, ...kinds() }] : ["predict", body];
   const found = await request(run.name, ...seen, signal);
   await show(content(found, body), found.view || null, found.warnings);
-  return found.label ? `${found.label}.` : "Done.";
+  const cut = await offerCuts({ request: JSON.stringify(body) }, found.label ?? plain(found), body, signal, link);
+  return cut ?? (found.label ? `${found.label}.` : "Done.");
 });
 
 // A prompt has the same limit of tokens as its stream.
@@ -257,17 +266,16 @@ const search = () => during("Searching ...", async (signal) => {
   return `${texts.length} ${texts.length === 1 ? "hypothesis" : "hypotheses"}, best first (log-probability)${fewer}.`;
 });
 
-const attribute = (button, body, { text: target, finished }) => during("Predicting ...", async (signal) => {
+const attribute = (button, body, { text: target, finished }, link = null) => during("Predicting ...", async (signal) => {
   again = () => attribute(button, body, { text: target, finished });
   for (const each of byId("list").querySelectorAll("button")) each.ariaPressed = String(each === button);
   if (!can("attention")) return "This model has no attention to display.";
-  await answer.mount(await request(run.name, "attention", { ...body, target, finished, ...kinds() }, signal));
-  stored = null;
-  cuts.end();
-  const cut = run.cuts && cuts.begin({ text: body.text, target, finished }, answer.view);
-  keep();
-  if (cut) return cuts.compare(await request(run.name, "attention", cut, signal));
-  return "Attention of the alternative.";
+  const forced = { ...body, target, finished }, view = await request(run.name, "attention", { ...forced, ...kinds() }, signal);
+  if (link) await show([target], view);
+  else await answer.mount(view);
+  const search = run.kind === "prompt" ? "greedy" : run.temperature ? "sampled" : run.beam > 1 ? `beam of ${run.beam}` : "greedy";
+  const cut = await offerCuts({ request: JSON.stringify(body), finished }, target, forced, signal, link, search);
+  return cut ?? "Attention of the alternative.";
 });
 
 const cutAgain = (body) => during("Predicting with the cuts ...", async (signal) => {
@@ -290,8 +298,11 @@ const open = () => {
     if (!known.some(({ name }) => name === link.get("run"))) throw new Error(`this server has no run ${link.get("run")}`);
     byId("run").value = link.get("run");
     choose(byId("run").value);
-    byId("text").value = body.text;
-    stream(() => ({ ...body, candidates: CANDIDATES }), [], { cuts: list, output: link.get("output") });
+    for (const [name] of fields()) byId(name).value = body[name];
+    const stores = { cuts: list, output: link.get("output") };
+    if (link.has("finished")) attribute(null, body, { text: stores.output, finished: link.get("finished") === "true" }, stores);
+    else if (can("stream")) stream(() => ({ ...body, candidates: CANDIDATES }), [], stores);
+    else predict(() => body, stores);
   } catch (error) {
     report(`The link cannot be opened: ${error.message}`, true);
   }

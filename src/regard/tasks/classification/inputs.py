@@ -467,7 +467,7 @@ class TextConfig(FineTuning, PretrainedSource):
 
     data: Any
     model: ClassifierConfig | None = None
-    truncate: bool = False
+    truncate: bool = True
     """Cut texts that are longer than the model takes; otherwise they are refused."""
 
     def __post_init__(self) -> None:

@@ -58,6 +58,7 @@ from regard.tasks.base import (
     setup_task,
 )
 from regard.tasks.class_prediction import (
+    LISTED,
     ClassPrediction,
     compute_class_metrics,
     compute_class_weights,
@@ -83,7 +84,7 @@ from regard.tasks.options import (
     Json,
     PredictOptions,
 )
-from regard.tasks.run import Task, text_warnings
+from regard.tasks.run import ScoredOutput, Task, text_warnings
 from regard.tasks.summary import (
     DataSummary,
     Lengths,
@@ -97,8 +98,8 @@ from regard.text import Tokenizer
 from regard.training.objectives import Loss
 
 DETAILS: dict[Kind, str] = {
-    "rollout": "attention rollout: what the prediction reads through all layers",
-    "weights": "attention weights: what the prediction reads",
+    "rollout": "attention rollout over all layers",
+    "weights": "attention weights of the prediction",
 }
 Text = str | tuple[str, ...] | list[str]
 """One text, a pair of them, or a document as the list of its sentences."""
@@ -161,6 +162,10 @@ class Outputs(ABC):
         """Return the prediction for each text."""
 
     @abstractmethod
+    def score(self, logits: Logits) -> Logits:
+        """Return the log-probability of each label, or the predicted number."""
+
+    @abstractmethod
     def metrics(self, logits: Logits, targets: Sequence[Any]) -> Metrics:
         """Return the metrics of at least one text."""
 
@@ -204,6 +209,9 @@ class ClassOutputs(Outputs):
         rows = logits.softmax(-1).tolist()
         return [ClassPrediction.of(self.labels, row) for row in rows]
 
+    def score(self, logits: Logits) -> Logits:
+        return logits.log_softmax(-1)
+
     def metrics(self, logits: Logits, targets: Sequence[int]) -> Metrics:
         """Return accuracy and macro-averaged F1, in percent."""
         return compute_class_metrics(logits.softmax(-1), targets)
@@ -219,6 +227,7 @@ class ClassOutputs(Outputs):
 class ClassificationRun(ReadingRun[Text, Any]):
     """A trained model with its tokenizer, its outputs and its run file."""
 
+    does = "Chooses the class of a text, or of two texts."
     config: Any
     model: Classifier
     inputs = {"text": str, "second": str | None}
@@ -306,6 +315,12 @@ class ClassificationRun(ReadingRun[Text, Any]):
         self._label(text, place)
         return text
 
+    def parse_arguments(self, texts: Sequence[str]) -> list[Text]:
+        """Return one text each, or of two texts their pair."""
+        if self.paired and len(texts) == 2 and "\t" not in "".join(texts):
+            texts = ["\t".join(texts)]
+        return super().parse_arguments(texts)
+
     def example(self, values: Json) -> Text:
         """Return one text, or a pair.
 
@@ -324,8 +339,12 @@ class ClassificationRun(ReadingRun[Text, Any]):
         return tuple(kind for kind in kinds if is_row or kind != "effect")
 
     @property
-    def effect_modules(self) -> Sequence[str]:
+    def cut_modules(self) -> Sequence[str]:
         return (str(self.form.attention_modules),) * ("effect" in self.kinds)
+
+    @property
+    def effect_modules(self) -> Sequence[str]:
+        return self.cut_modules
 
     def input_of(self, example: Labelled) -> str | tuple[str, ...]:
         return example.texts if example.texts[1:] else example.texts[0]
@@ -382,6 +401,24 @@ class ClassificationRun(ReadingRun[Text, Any]):
         logits = self.compute_logits(texts)
         self._report_cut(texts)
         return self.outputs.predictions(logits)
+
+    def _find_output(
+        self, example: Text, options: AttributionOptions, forced: int
+    ) -> ScoredOutput:
+        labelled = self._label(example)
+
+        def predict() -> tuple[list[str], Any]:
+            (prediction,) = self._predict([example], PredictOptions())
+            return [prediction.text], prediction
+
+        return ScoredOutput(
+            predict()[0],
+            self.outputs.labels or ["number"],
+            lambda: self.outputs.score(self._logits(labelled))[0],
+            predict,
+            largest=LISTED,
+            is_number=not self.outputs.labels,
+        )
 
     def _attribute(self, text: Text, options: AttributionOptions) -> Attribution:
         """Return the attention to tokens, words or sentences, or their gradients.
@@ -522,7 +559,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
             count = "one text" if len(texts) == 1 else f"{len(texts)} texts"
             expected = "one text"
             if self.paired:
-                expected = "two, with a tab between on the command line"
+                expected = "two: 'FIRST' 'SECOND', or in a line with a tab between"
             raise InputError(f"{place}: is {count}; the model classifies {expected}")
         return Labelled(texts, "", place, sentences)
 

@@ -1,5 +1,6 @@
 """The training of models that answer by a span of a context, and the trained run."""
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from torch.nn import functional
 
 from regard.attention.record import record
 from regard.attribution.attention import check_kinds
+from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
 from regard.data.batches import bert_input, count_special
 from regard.data.cache import Chunks, split_into_chunks
@@ -56,7 +58,7 @@ from regard.tasks.options import (
     PredictOptions,
     ShortRepr,
 )
-from regard.tasks.run import Task
+from regard.tasks.run import ScoredOutput, Task
 from regard.tasks.summary import request_of, summarize_texts
 from regard.text import Tokenizer
 from regard.text.words import is_inside_word
@@ -198,6 +200,7 @@ def read_texts(questions: Sequence[Question]) -> Iterator[str]:
 class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
     """A trained model with its tokenizer. An example is a question and its context."""
 
+    does = "Finds the answer to a question in a text."
     config: ExtractiveQA
     inputs = {"question": str, "context": str}
     data_hint = "give a file of questions"
@@ -230,7 +233,13 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
         match values:
             case {"question": str(question), "context": str(context)}:
                 return question, context
-        raise InputError(f"{place}: {fault}")
+        raise InputError(f"{place}: {fault}, or 'QUESTION' 'CONTEXT'")
+
+    def parse_arguments(self, texts: Sequence[str]) -> list[Pair]:
+        """Return an object each, or of two texts the question and its context."""
+        if len(texts) == 2 and not any(text.startswith("{") for text in texts):
+            texts = [json.dumps(dict(zip(self.inputs, texts, strict=True)))]
+        return super().parse_arguments(texts)
 
     def example(self, values: Json) -> Pair:
         """Return a question and its context."""
@@ -390,6 +399,33 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
             has_heads=True,
             draw=draw,
             detail=detail,
+        )
+
+    def _find_output(
+        self, example: Pair, options: AttributionOptions, forced: int
+    ) -> ScoredOutput:
+        """Return the answer, and the first and last token of its window's best span."""
+        question = Question(*example, (), "question 1")
+        ((answer, span),) = self.find_answers([question])
+        window = span.window
+        tokens = find_tokens(window.offsets, span.start, span.end)
+        ends = [window.first + tokens[0], window.first + tokens[-1]]
+        pieces = self.tokenizer.pieces(
+            [window.part[tokens[0]], window.part[tokens[-1]]]
+        )
+
+        def predict() -> tuple[list[str], SpanPrediction]:
+            best = self.best_span(
+                question.context, window, self.call([window])[0].cpu()
+            )
+            prediction, _ = self.choose_answer(question, [best])
+            return [prediction.text or NO_ANSWER], prediction
+
+        return ScoredOutput(
+            [answer.text or NO_ANSWER],
+            [f"begins: {pieces[0]}", f"ends: {pieces[1]}"],
+            lambda: select_log_probabilities(self.call([window])[0].T, ends),
+            predict,
         )
 
     def _record_reader(self, question: Question, window: Window) -> Lookups:

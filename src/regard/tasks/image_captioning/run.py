@@ -115,6 +115,7 @@ POINTING = "pointing"
 class ImageCaptioningRun(ImageRun, GeneratingRun[Image, Captioned]):
     """A trained model with its tokenizer and its run file. Examples are images."""
 
+    does = "Describes an image in words."
     config: ImageCaptioning
     model: Captioner
     source_name = "image"

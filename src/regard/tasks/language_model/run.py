@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Memory
+from regard.attribution.gradients import select_log_probabilities
 from regard.data.batches import Batch, Order, batch_rows
 from regard.data.batches import Consecutive as ConsecutiveBatches
 from regard.data.batches import Shuffled as ShuffledBatches
@@ -64,7 +65,7 @@ from regard.tasks.options import (
     TextPrediction,
     rank_distinct,
 )
-from regard.tasks.run import Task, check_one_text, text_warnings
+from regard.tasks.run import ScoredOutput, Task, check_one_text, text_warnings
 from regard.tasks.summary import summarize_text
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import Carried, Loss
@@ -110,6 +111,7 @@ SearchInputs = tuple[Prompted, Memory, Tensor, DecodingConstraints]
 class LanguageModelRun(TextRun[GeneratedText]):
     """A trained model with its tokenizer and its run file. Examples are prompts."""
 
+    does = "Continues the beginning of a text."
     config: LanguageModelling
     model: LanguageModel
     supports = {
@@ -159,15 +161,22 @@ class LanguageModelRun(TextRun[GeneratedText]):
     def _predict(
         self, prompts: Sequence[str], options: PredictOptions
     ) -> list[GeneratedText]:
-        """Continue each prompt by at most `tokens` tokens.
+        return self._continue(prompts, options) if prompts else []
+
+    def _continue(
+        self,
+        prompts: Sequence[str],
+        options: PredictOptions,
+        prefix: tuple[int, ...] = (),
+    ) -> list[GeneratedText]:
+        """Continue each prompt by at most `tokens` tokens, first by `prefix`.
 
         A text that reaches the end of the model's context is not finished.
         """
-        if not prompts:
-            return []
         tokenizer = self.tokenizer
         search = options.search(self.config.search)
-        inputs = self._prepare(prompts, options, options.count_hypotheses(search))
+        count = options.count_hypotheses(search)
+        inputs = self._prepare(prompts, options, count, prefix)
         predictions = []
         for prompt, forced, hypotheses in zip(
             prompts, inputs[-1].prompts, search(*inputs), strict=True
@@ -202,7 +211,9 @@ class LanguageModelRun(TextRun[GeneratedText]):
         inputs = self._prepare(prompts, options, 1, prefix)
         growth = options.tokens or self.config.tokens
         sources = [
-            StreamSource(tokenizer.pieces(self._ids(text)), None, len(prefix), growth)
+            StreamSource(
+                tokenizer.pieces(self._ids(text)), forced=len(prefix), growth=growth
+            )
             for text in prompts
         ]
         model = self.model
@@ -288,6 +299,33 @@ class LanguageModelRun(TextRun[GeneratedText]):
         prediction = TextPrediction(text)
         return Attribution(
             prediction, example, (lookups,), weights, options, has_heads=True
+        )
+
+    def _find_output(
+        self, example: str, options: AttributionOptions, forced: int
+    ) -> ScoredOutput:
+        target = self._encode_target(options)
+        if target is None:
+            raise InputError(
+                "cuts need the continuation that they change; give a target"
+            )
+        ids = self._ids(example, target[:-1])
+        first = len(ids) - len(target)
+        pieces = self.tokenizer.pieces(target)
+        prefix = tuple(target[:forced])
+        check_prefixes([prefix], self.tokenizer.size, self.tokenizer.special)
+
+        def predict() -> tuple[Sequence[str], GeneratedText]:
+            search = PredictOptions(tokens=len(target), beam=1)
+            (text,) = self._continue([example], search, prefix)
+            return text.tokens, text
+
+        return ScoredOutput(
+            pieces,
+            pieces,
+            lambda: select_log_probabilities(self._logits(ids)[first:], target),
+            predict,
+            first,
         )
 
     def _encode_target(self, options: AttributionOptions) -> list[int] | None:

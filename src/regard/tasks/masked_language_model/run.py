@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard.attribution.gradients import select_log_probabilities
 from regard.data.batches import pad_rows
 from regard.data.splits import Splits
 from regard.data.tokens import side
@@ -46,7 +47,7 @@ from regard.tasks.options import (
     TextPrediction,
     flat,
 )
-from regard.tasks.run import Task, refuse_one
+from regard.tasks.run import ScoredOutput, Task, refuse_one
 from regard.tasks.summary import describe_rows, summarize_text
 from regard.text import Tokenizer
 from regard.training.objectives import Carried, Loss
@@ -105,6 +106,7 @@ class FilledText(ShortRepr):
 class MaskedLanguageModelRun(TextRun[FilledText]):
     """A trained model with its tokenizer and its run file. Examples have blanks."""
 
+    does = "Fills each [MASK] in a text."
     config: MaskedLanguageModelling
     model: Bert | PretrainedMaskedLM
     supports = {
@@ -293,6 +295,25 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
         )
         return Attribution(
             TextPrediction(text), example, (lookups,), weights, options, has_heads=True
+        )
+
+    def _find_output(
+        self, example: str, options: AttributionOptions, forced: int
+    ) -> ScoredOutput:
+        self._require_predictions()
+        ids, positions = self._encode_blanks(example, BLANK)
+
+        def predict() -> tuple[list[str], FilledText]:
+            (text,) = self._predict([example], PredictOptions())
+            return [ways[0].token for ways in text.blanks], text
+
+        pieces, _ = predict()
+        tokens = self._probabilities(ids, positions).argmax(-1).tolist()
+        return ScoredOutput(
+            pieces,
+            pieces,
+            lambda: select_log_probabilities(self._logits(ids, positions), tokens),
+            predict,
         )
 
     def _logits(

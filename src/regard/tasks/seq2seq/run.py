@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
-from regard.attention.record import record
 from regard.attribution.attention import (
     attribute_by_weights,
     attribute_cross_attention,
@@ -23,15 +21,21 @@ from regard.attribution.attention import (
     source_attention_names,
     source_kinds,
 )
-from regard.attribution.effects import MapCut, apply_cuts, plan_cuts
 from regard.attribution.kinds import Kind
-from regard.data.generated.pairs import Bitext, Dates, Letters, Questions
+from regard.data.generated.pairs import (
+    Bitext,
+    Conversations,
+    Dates,
+    Letters,
+    Questions,
+    Templates,
+)
 from regard.data.pairs import Pair, Parallel, Squad, Table, read_pair_files
 from regard.data.records import Records
 from regard.data.texts import Dialogue, context
 from regard.data.tokens import Tokenizers, replace_absent_copies, report_cut
 from regard.decoding.engine import Engine, can_convert
-from regard.decoding.sampling import Hypothesis
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import (
     DecodingConstraints,
     Search,
@@ -78,7 +82,7 @@ from regard.tasks.options import (
     TextPrediction,
     rank_distinct,
 )
-from regard.tasks.run import Run, text_warnings
+from regard.tasks.run import Run, ScoredOutput, text_warnings
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import AttentionLosses
 from regard.training.settings import Training
@@ -125,7 +129,18 @@ class Seq2Seq:
     """The run file of sequence-to-sequence."""
 
     task: Literal["seq2seq"] = "seq2seq"
-    data: Dates | Questions | Bitext | Letters | Parallel | Table | Dialogue | Squad
+    data: (
+        Dates
+        | Questions
+        | Templates
+        | Conversations
+        | Bitext
+        | Letters
+        | Parallel
+        | Table
+        | Dialogue
+        | Squad
+    )
     model: ModelConfig
     metrics: tuple[MetricName, ...]
     """Metrics of validation and test; the first chooses the best weights."""
@@ -144,7 +159,7 @@ class Seq2Seq:
     @property
     def command(self) -> str:
         """The use of a run: one of dialogue replies to what was said before."""
-        is_dialogue = self.data.kind == "dialogue"
+        is_dialogue = isinstance(self.data, Dialogue | Conversations)
         return "regard chat {}" if is_dialogue else "regard predict {} TEXT"
 
     def __post_init__(self) -> None:
@@ -185,6 +200,7 @@ def build_model(config: ModelConfig, tokenizers: Tokenizers) -> EncoderDecoder:
 class Seq2SeqRun(Run[str, GeneratedText]):
     """A trained model with its tokenizers and its run file. Examples are texts."""
 
+    does = "Writes the output for a text, such as its translation."
     config: Seq2Seq
     model: EncoderDecoder
     supports = {
@@ -220,7 +236,13 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         is_transformer = self.config.model.name == "transformer"
         if is_transformer and can_convert(self.model, self.tokenizers):
             self.engine = Engine(
-                self.model, self.tokenizers, folder.path, folder.digest, int8=int8
+                self.model,
+                self.tokenizers,
+                folder.path,
+                folder.digest,
+                search=self.config.search,
+                files=(SOURCE, SOURCE if self.config.tokenizers.shared else TARGET),
+                int8=int8,
             )
         else:
             super().use_engine(folder, int8=int8)
@@ -455,19 +477,9 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             prediction, example, (lookups,), results[0][1], options, has_heads=True
         )
 
-    @property
-    def can_cut(self) -> bool:
-        return "effect" in self.kinds
-
-    @torch.no_grad()
-    def compare_cuts(
-        self,
-        example: str,
-        cuts: Sequence[MapCut],
-        options: AttributionOptions,
-        *,
-        forced: int = 0,
-    ) -> Json:
+    def _find_output(
+        self, example: str, options: AttributionOptions, forced: int
+    ) -> ScoredOutput:
         model, sides = self.model, self.tokenizers
         (source,) = self.encode_sources([example])
         _, target = self._write_output(example, source, options)
@@ -475,23 +487,17 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         prefix = tuple(target[:forced])
         size = sides.target.size + len(sides.own_words(example))
         check_prefixes([prefix], size, sides.target.special)
-        with self._guard(options):
-            with record(model, self.effect_modules) as maps:
-                before = score_output(model, (source, target))
-            plan = plan_cuts(maps, cuts)
-            with apply_cuts(model, plan):
-                after = score_output(model, (source, target))
+
+        def predict() -> tuple[Sequence[str], GeneratedText]:
             search = self.config.search.with_beam(options.beam)
-            with apply_cuts(model, plan, strict=False):
-                constraints = DecodingConstraints(1, (prefix,))
-                results = search_ids([model], [source], search, constraints)
-        ((best, *_),) = results[0]
-        return {
-            "tokens": list(pieces),
-            "before": before[0].tolist(),
-            "after": after[0].tolist(),
-            "prediction": self._write_text(example, source, best, None).to_json(),
-        }
+            constraints = DecodingConstraints(1, (prefix,))
+            ((best, *_),) = search_ids([model], [source], search, constraints)[0]
+            text = self._write_text(example, source, best, None)
+            return text.tokens, text
+
+        return ScoredOutput(
+            pieces, pieces, lambda: score_output(model, (source, target))[0], predict
+        )
 
     def encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode sources, and log how many were cut.
@@ -632,7 +638,7 @@ class DialogueSession:
 
     def __init__(self, run: Seq2SeqRun, options: PredictOptions):
         data = run.config.data
-        if not isinstance(data, Dialogue):
+        if not isinstance(data, Dialogue | Conversations):
             raise InputError(
                 f"the run was trained on data of kind {data.kind}; a chat needs one trained "
                 "on dialogue"

@@ -19,7 +19,7 @@ from regard.data.rows import convert_sets
 from regard.data.splits import Splits
 from regard.decoding.streaming import StreamSource
 from regard.errors import InputError
-from regard.maps.lookups import Patches
+from regard.maps.lookups import Patches, Recording
 from regard.metrics import ERROR_RATES, ErrorRateName, Metrics
 from regard.models.recogniser import Chorowski, ChorowskiConfig
 from regard.nn.decoders import EncoderDecoder
@@ -94,6 +94,7 @@ BAND_PIXELS = 2
 class SpeechRun(GeneratingRun[Audio, Utterance]):
     """A trained model with its tokenizer and its run file. Examples are sounds."""
 
+    does = "Writes what is said in a recording."
     config: Speech
     model: Chorowski
     inputs = {"audio": bytes}
@@ -147,7 +148,9 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
         enlarged = pixels.repeat(BAND_PIXELS, 0).repeat(BAND_PIXELS, 1)
         seconds = self.config.key_seconds
         labels = tuple(f"{index * seconds:.2f} s" for index in range(keys))
-        return StreamSource(labels, Patches(enlarged, 1, keys))
+        sound = source.sound(self.config.audio)
+        recording = Recording(encode_audio(sound), seconds)
+        return StreamSource(labels, Patches(enlarged, 1, keys), recording)
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions

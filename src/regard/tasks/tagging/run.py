@@ -31,6 +31,7 @@ from regard.metrics import (
     entity_metrics,
     find_entities,
 )
+from regard.models.bert import BertPointerConfig
 from regard.models.catalog import TAGGERS
 from regard.pictures.shaded_text import draw_shaded_text
 from regard.shapes import Float
@@ -59,7 +60,7 @@ from regard.tasks.options import (
     PredictOptions,
     ShortRepr,
 )
-from regard.tasks.run import Task, log
+from regard.tasks.run import ScoredOutput, Task, log
 from regard.tasks.summary import count_classes, sample_evenly, summarize_texts
 from regard.tasks.tagging.data import (
     Place,
@@ -74,6 +75,8 @@ from regard.text import Tokenizer
 from regard.text.kinds import IGNORED
 from regard.training.objectives import Loss
 
+POINTER = BertPointerConfig.name
+"""The model whose tags are places: a word's tag is another word of the text."""
 DRAWN = 10
 """The largest number of entities in a figure."""
 
@@ -187,6 +190,8 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         raise InputError(
             f"{config.data.train}: every tag is {OUTSIDE}; expected some of other kinds"
         )
+    if config.sizes.name == POINTER:
+        labels = [OUTSIDE]
     labels = order_like_start(config.training.start, labels)
     tokenizer, model = config.build(
         folder,
@@ -198,9 +203,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
     parts = split_into_chunks(
         train,
         f"tagged parts {tokenizer.digest} {run.context} {labels}",
-        lambda text: run.split(
-            text.text, text.words, list(map(labels.index, text.tags))
-        ),
+        lambda text: run.split(text.text, text.words, run.index_tags(text)),
         lambda part: len(part.ids),
         Part,
     )
@@ -282,6 +285,7 @@ class TagsPrediction(ShortRepr):
 class TaggingRun(ReadingRun[str, TagsPrediction]):
     """A trained tagger with its tokenizer, its tags and its run file."""
 
+    does = "Marks names, or other words of a kind, in a text."
     config: Tagging
     data_hint = "give a file of tagged words"
 
@@ -295,6 +299,7 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         super().__init__(config, model, tokenizer)
         self.labels = labels
         self.context = config.sizes.context
+        self.points = config.sizes.name == POINTER
 
     @classmethod
     def open(cls, run: RunDirectory, config: Tagging) -> "TaggingRun":
@@ -303,6 +308,34 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         labels = run.read_labels()
         model = TAGGERS.build(config.sizes, tokenizer.size, len(labels))
         return cls(config, model, tokenizer, labels)
+
+    def labels_of(self, text: str, words: Sequence[Place]) -> Sequence[str]:
+        """Return the tags that a word of a text may have; of a pointer, its words."""
+        if not self.points:
+            return self.labels
+        return [OUTSIDE, *(f"B-{text[start:end]}" for start, end in words)]
+
+    def index_tags(self, text: Tagged) -> list[int]:
+        """Return the indices of a text's tags.
+
+        Raises:
+            InputError: The model points, and the text lacks a tag.
+        """
+        labels = self.labels_of(text.text, text.words)
+        for tag in text.tags:
+            if tag not in labels:
+                raise InputError(
+                    f"{text.place}: the label {tag[2:]!r} isn't a word of the text, and the "
+                    f"model {POINTER} points to words; use the model bert"
+                )
+        return list(map(labels.index, text.tags))
+
+    def columns(self, part: Part) -> dict[int, int]:
+        """Return the column of the model's outputs for each tag that a part's words have."""
+        if not self.points:
+            return {index: index for index in range(len(self.labels))}
+        words = [0, *(word + 1 for word in part.words)]
+        return dict(zip(words, [0, *part.positions], strict=True))
 
     def split(
         self, text: str, words: Sequence[Place], tags: Sequence[int] = ()
@@ -325,9 +358,10 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         inputs = pad_rows([part.ids for part in parts])
         tags = torch.full_like(inputs[0], IGNORED)
         for row, part in zip(tags, parts, strict=True):
+            columns = self.columns(part) if self.points else {}
             # In prediction a part has no tags.
             for position, tag in zip(part.positions, part.tags, strict=False):
-                row[position] = tag
+                row[position] = columns.get(tag, 0) if self.points else tag
         return TextBatch(inputs, tags, sum(len(part.words) for part in parts))
 
     def compute_loss(self, outputs: Tensor, batch: TextBatch) -> Loss:
@@ -373,9 +407,10 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
     ) -> Metrics:
         """Return percentages: F1, precision and recall of entities, accuracy of tags."""
         texts = [self.split(text.text, text.words) for text in examples]
+        labels = [self.labels_of(text.text, text.words) for text in examples]
         counts = [len(text.words) for text in examples]
         rows = self.compute_probabilities(texts, counts)
-        tags = [choose_tags(row, self.labels) for row in rows]
+        tags = list(map(choose_tags, rows, labels))
         return entity_metrics(tags, [text.tags for text in examples])
 
     def compute_probabilities(
@@ -392,9 +427,12 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         outputs = self.compute_outputs([part for text in texts for part in text])
         results = []
         for text, count in zip(texts, words, strict=True):
-            rows = torch.zeros(count, len(self.labels))
+            rows = torch.zeros(count, count + 1 if self.points else len(self.labels))
             for part in text:
-                rows[part.words] = next(outputs)[part.positions].softmax(-1)
+                columns = self.columns(part)
+                logits = next(outputs)[part.positions][:, [*columns.values()]]
+                inside = torch.tensor(part.words, dtype=torch.long)[:, None]
+                rows[inside, torch.tensor([*columns])] = logits.softmax(-1)
             results.append(rows)
         return results
 
@@ -412,7 +450,8 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         predictions = []
         for text, places, rows in zip(examples, words, results, strict=True):
             spans = []
-            for first, last, label in find_entities(choose_tags(rows, self.labels)):
+            tags = choose_tags(rows, self.labels_of(text, places))
+            for first, last, label in find_entities(tags):
                 start, end = places[first][0], places[last - 1][1]
                 probability = float(rows[first:last].amax(-1).prod())
                 spans.append(Span(start, end, label, text[start:end], probability))
@@ -421,10 +460,39 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
 
     @property
     def effect_modules(self) -> Sequence[str]:
-        return (self.model.self_attention,) * ("effect" in self.kinds)
+        return self.cut_modules
 
     def input_of(self, example: Tagged) -> str:
         return example.text
+
+    def _find_output(
+        self, example: str, options: AttributionOptions, forced: int
+    ) -> ScoredOutput:
+        """Return the tags of the words of a text of one part."""
+        words = word_places(example)
+        part, *parts = self.split(example, words)
+        if parts:
+            raise InputError(
+                f"the text is read in {1 + len(parts)} parts, and cuts are for a text of "
+                "one part; shorten it"
+            )
+        names = [example[slice(*words[word])] for word in part.words]
+
+        def compute() -> Tensor:
+            return self.call([part])[0, part.positions].log_softmax(-1)
+
+        def name(tags: Sequence[int]) -> list[str]:
+            pairs = zip(names, tags, strict=True)
+            return [f"{word} {self.labels[tag]}" for word, tag in pairs]
+
+        def predict() -> tuple[list[str], TagsPrediction]:
+            (prediction,) = self._predict([example], PredictOptions())
+            return name(compute().argmax(-1).tolist()), prediction
+
+        tags = compute().argmax(-1)
+        pieces = name(tags.tolist())
+        rows = torch.arange(len(tags), device=tags.device)
+        return ScoredOutput(pieces, pieces, lambda: compute()[rows, tags], predict)
 
     def _attribute(self, example: str, options: AttributionOptions) -> Attribution:
         """Attribute the tokens of a text, or of its first part, to each other.
@@ -435,9 +503,10 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         (prediction,) = self._predict([example], PredictOptions())
         words = word_places(example)
         part = self.split(example, words)[0]
-        (logits,) = self.compute_outputs([part])
-        indices: list[int] = logits[part.positions].argmax(-1).tolist()
-        entities = find_entities([self.labels[index] for index in indices])
+        (rows,) = self.compute_probabilities([[part]], [len(words)])
+        indices: list[int] = rows[part.words].argmax(-1).tolist()
+        labels = self.labels_of(example, words)
+        entities = find_entities([labels[index] for index in indices])
 
         names = []
         for first, last, label in entities:
@@ -448,13 +517,13 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         positions = [part.positions[first] for first in firsts]
         explained = Explained(
             names,
-            [indices[first] for first in firsts],
+            [self.columns(part)[indices[first]] for first in firsts],
             lambda: self.call([part])[0, positions],
             "no entity is predicted, and a gradient explains the tag of one",
         )
         spaced, _ = self.separate(example, words)
-        labels = side(self.tokenizer, part.ids, texts=[spaced])
-        lookups, weights = attribute_tokens(self.model, labels, explained, options)
+        pieces = side(self.tokenizer, part.ids, texts=[spaced])
+        lookups, weights = attribute_tokens(self.model, pieces, explained, options)
         attribution = Attribution(
             prediction,
             prediction.text,
