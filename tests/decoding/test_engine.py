@@ -157,20 +157,17 @@ def test_a_folder_that_cannot_be_written_leaves_pytorch(model: Transformer, toke
 
 def test_a_converted_run_predicts_without_pytorch(model: Transformer, tokenizers: Tokenizers, tmp_path: Path):
     tokenizers.source.save(tmp_path / "letters.json")
-    digest = sha256(tmp_path / "letters.json")
-    manifest = Manifest(tmp_path, "run", {"letters.json": [digest]})
+    manifest = Manifest(tmp_path, "run", {"letters.json": [sha256(tmp_path / "letters.json")]})
     manifest.write()
     texts, search = words(20, 7), Search(beam=4, early_stopping=True, length_ratio=2.3)
     assert predict(tmp_path, texts) is None
     engine = Engine(model, tokenizers, tmp_path, manifest.digest, search=search, files=("letters.json",) * 2)
-    ids = [tokenizers.source_ids(text) for text in texts]
-    results = engine.search(ids, search)
+    results = engine.search([tokenizers.source_ids(text) for text in texts], search)
     texts = [text for text, best in zip(texts, results, strict=True) if best]
     expected = [tokenizers.text(best.tokens, "") for best in results if best]
     assert predict(tmp_path, texts) == expected
     assert predict(tmp_path, [*texts, "\u4e2d"]) is None
     assert predict(tmp_path, [" "]) is None
-
     program = (
         "import sys; from regard.cli.main import main; assert not main(sys.argv[1:]); print('torch' in sys.modules)"
     )

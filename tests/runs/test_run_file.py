@@ -71,18 +71,21 @@ def test_usual_columns_are_recognized(recipe: str, content: str, columns: Any, t
     path = tmp_path / "rows.csv"
     path.write_text(content, encoding="utf-8")
     settings = [f"data.train={path}"]
-    data = run_file.read(path_of(recipe), settings).data
+    data = run_file.read(path_of(recipe), settings, is_new=True).data
     assert {key: getattr(data, key) for key in columns} == columns
     changed = any(column not in ("text", "label") for column in columns.values())
     assert any("using column" in line for line in caplog.messages) == changed
     key = next(iter(columns))
-    assert getattr(run_file.read(path_of(recipe), [*settings, f"data.{key}=mine"]).data, key) == "mine"
+    named = [*settings, f"data.{key}=mine"]
+    assert getattr(run_file.read(path_of(recipe), named, is_new=True).data, key) == "mine"
+    path.write_bytes(b"\0")  # the run file of a run reads no data
+    run_file.read(path_of(recipe), settings)
 
 
 def test_a_document_of_squad_has_no_columns_to_recognize(tmp_path: Path):
     path = tmp_path / "train.json"
     path.write_text('{"data": []}', encoding="utf-8")
-    assert run_file.read(path_of("spans"), [f"data.train=[{path}]"]).data.question == "question"
+    assert run_file.read(path_of("spans"), [f"data.train=[{path}]"], is_new=True).data.question == "question"
 
 
 def write(folder: Path, **parts: str) -> Path:

@@ -80,8 +80,11 @@ def predict(
             raise InputError("texts and --question are both given; choose one")
         texts = (json.dumps({"question": question, "context": context}),)
     in_parts = batch.is_used(texts, piped)
-    chosen = flags, weights, batch, json_
-    if texts and chosen == (DEFAULTS, DEFAULT_LOAD, NO_FILES, False):
+    chosen = flags, weights, batch, json_, "torch" in sys.modules
+    if texts and chosen == (DEFAULTS, DEFAULT_LOAD, NO_FILES, False, False):
+        # without PyTorch, which nothing has loaded yet
+        from regard.decoding.converted import predict as predict_converted
+
         predictions = predict_converted(run, texts)
         if predictions is not None:
             for prediction in predictions:
@@ -99,13 +102,6 @@ def predict(
         options = replace(options, attention=False)  # lines of text show none
     predictions = iterate_predictions(loaded, texts, options)
     print_predictions(loaded, predictions, options, as_json=json_)
-
-
-def predict_converted(run: Path, texts: Sequence[str]) -> list[str] | None:
-    """Return predictions without PyTorch, which nothing has loaded yet, or None."""
-    from regard.decoding.converted import predict
-
-    return None if "torch" in sys.modules else predict(run, texts)
 
 
 def load_run(

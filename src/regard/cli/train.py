@@ -63,7 +63,7 @@ def train(
     from regard.runs import run_file
     from regard.runs import train as launch
 
-    config = run_file.read(path, overrides)
+    config = run_file.read(path, overrides, is_new=True)
     figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(format_table(figures))

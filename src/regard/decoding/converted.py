@@ -145,10 +145,11 @@ def write_settings(
     Args:
         folder: The folder of the converted weights.
         settings: The run's own search; None if CTranslate2 lacks one of its settings.
-        files: The names of the files of the tokenizers of sources and outputs.
+        files: The names of the files that a prediction depends on, with the
+            tokenizers of sources and outputs first.
     """
     search = None if settings is None else asdict(settings)
-    values = {"search": search, "tokenizers": list(files)}
+    values = {"search": search, "files": list(files)}
     (folder / SETTINGS).write_text(json.dumps(values), encoding="utf-8")
 
 
@@ -166,17 +167,15 @@ def predict(path: Path, texts: Sequence[str]) -> list[str] | None:
         return None
     manifest = Manifest.read(path)
     folder = path / FOLDER / manifest.digest
-    if not (folder / SETTINGS).is_file() or find_spec("ctranslate2") is None:
+    settings = folder / SETTINGS
+    if not settings.is_file() or find_spec("ctranslate2") is None:
         return None
-    for name, digests in manifest.files.items():
-        if digests:
-            manifest.check(name)
-    values = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    values = json.loads(settings.read_text(encoding="utf-8"))
     if values["search"] is None:
         return None
-    source, target = (
-        Tokenizer.load(manifest.check(name)) for name in values["tokenizers"]
-    )
+    for name in values["files"]:
+        manifest.check(name)
+    source, target = (Tokenizer.load(path / name) for name in values["files"][:2])
     if not all(text.strip() and not source.unknown(text)[0] for text in texts):
         return None
     model = ConvertedModel(folder, source, target)

@@ -214,7 +214,8 @@ class Engine:
             folder: The folder of the run.
             key: A digest of the run's files.
             search: The run's own search, to predict by it without PyTorch.
-            files: The names of the run's files of both tokenizers.
+            files: The names of the run's files that a prediction depends on, with
+                both tokenizers first.
             int8: Whether to multiply in 8-bit integers.
         """
         self.model = model

@@ -67,7 +67,8 @@ def train(
     folder = Path("runs") / path.stem if out is None else Path(out)
     named_settings, sets = name_rows(settings)
     with show_log():
-        config = run_file.read(path, list_overrides(named_settings))
+        overrides = list_overrides(named_settings)
+        config = run_file.read(path, overrides, is_new=True)
         config = replace(config, data=replace_rows(config.data, sets))
         train_file(config, folder, resume=resume, allow_change=allow_change)
         run = load(folder)

@@ -17,7 +17,7 @@ from regard.config.loader import Discriminated, Renames
 from regard.data.usual_columns import recognize_columns
 from regard.errors import InputError
 from regard.runs.recipes import FOLDER
-from regard.storage.run_folder import WEIGHTS, RunDirectory
+from regard.storage.run_folder import CONFIG, WEIGHTS, RunDirectory
 from regard.storage.tensors import check_fit, outline
 from regard.tasks.catalog import TASKS
 from regard.training.settings import Training, choose_device, tenth
@@ -88,12 +88,16 @@ RENAMES = Renames(
 log = logging.getLogger("regard")
 
 
-def read(path: Path, settings: Sequence[str] = ()) -> RunConfig:
+def read(
+    path: Path, settings: Sequence[str] = (), *, is_new: bool = False
+) -> RunConfig:
     """Read a run file with `key.sub=value` settings on top.
 
     Args:
         path: The run file.
         settings: Settings that replace those of the file; the last one wins.
+        is_new: Recognize usual columns of the table, for a new training. Opening an
+            existing run needs no data.
 
     Raises:
         InputError: One line for each mistake.
@@ -107,7 +111,8 @@ def read(path: Path, settings: Sequence[str] = ()) -> RunConfig:
     adapted = adapt_training(path, settings)
     changes = [*settings, *adapted]
     config = loader.load(path, RunConfig, changes, RENAMES, note)
-    if recognized := recognize(config, path, settings):
+    recognized = recognize(config, path, settings) if is_new else []
+    if recognized:
         config = loader.load(path, RunConfig, [*changes, *recognized], RENAMES, note)
     if any(setting.startswith("training.warmup=") for setting in adapted):
         log.info("training.steps is lowered; %s with it", adapted[-1])
@@ -181,7 +186,6 @@ def make_schema() -> dict[str, Any]:
     return {"title": "A run file of regard"} | adapter.json_schema()
 
 
-CONFIG = "config.yaml"
 SIZE_FACTOR, FREE_SIZE = 4, 1 << 28
 """A model may have this many times the bytes of its weights, and so many more, for
 tables that are not saved."""

@@ -41,8 +41,8 @@ ENDING = ".safetensors"
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
 LOST_AND_FOUND = "lost+found"
 """The folder that some kinds of file systems, such as ext4, have from the start."""
-WEIGHTS = "weights.safetensors"
-"""The file of a trained run's weights."""
+CONFIG, WEIGHTS = "config.yaml", "weights.safetensors"
+"""The run file of a run, and the file of its weights."""
 METRICS, RESULT = "metrics.jsonl", "result.json"
 """The log of training and validation, and the file of a finished run's figures."""
 ABOUT_TRAINING = (

@@ -67,7 +67,7 @@ from regard.metrics import (
 )
 from regard.models.catalog import MODELS, ModelConfig
 from regard.nn.decoders import EncoderDecoder
-from regard.storage.run_folder import RunDirectory
+from regard.storage.run_folder import CONFIG, WEIGHTS, RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.base import SOURCE, TARGET
 from regard.tasks.fine_tuning import WordVectors
@@ -235,13 +235,14 @@ class Seq2SeqRun(Run[str, GeneratedText]):
     def use_engine(self, folder: RunDirectory, *, int8: bool = False) -> None:
         is_transformer = self.config.model.name == "transformer"
         if is_transformer and can_convert(self.model, self.tokenizers):
+            target = SOURCE if self.config.tokenizers.shared else TARGET
             self.engine = Engine(
                 self.model,
                 self.tokenizers,
                 folder.path,
                 folder.digest,
                 search=self.config.search,
-                files=(SOURCE, SOURCE if self.config.tokenizers.shared else TARGET),
+                files=(SOURCE, target, CONFIG, WEIGHTS),
                 int8=int8,
             )
         else:
