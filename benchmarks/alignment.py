@@ -6,12 +6,9 @@ All systems learn from the same lower-cased text. `pip install eflomal` adds tha
 """
 
 import json
-import math
 import re
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,71 +29,28 @@ from regard.maps.links import (
     transpose_links,
 )
 from regard.maps.reductions import average_heads
+from regard.maps.word_aligner import align_words, link_likely
 from regard.runs.run_file import load
 
 Sentence = tuple[str, str]
 """Source and target, words separated by blanks."""
-Directions = tuple[list[Links], list[Links]]
-"""Links found from source to target, and those found the other way."""
 WORD = re.compile(r"\w+'?|[^\w\s]")
 GUIDED = "attention_losses.guided=1.0"
 MODEL = ("tokenizers.source.dropout=0.0", "tokenizers.source.size=8000", "model.heads=1", "model.encoder_layers=1")
-ITERATIONS, NO_SOURCE, TENSION = 5, 0.08, 4.0
-"""Steps of expectation maximization; the prior of no source word and the preference of the diagonal (Dyer 2013)."""
+STUDENT = (
+    GUIDED,
+    "attention_losses.guided_input=true",
+    "tokenizers.source.size=4000",
+    "training.steps=1000",
+    "training.batch_tokens=1024",
+    "model.width=128",
+    "model.encoder_width=128",
+)
+"""A smaller model whose queries know the target word."""
 GIVEN_LINKS = 1_000
 
 
-def link_statistically(text: Sequence[Sentence], tension: float = 0.0) -> list[Links]:
-    """Link each target word to its most probable source word by expectation maximization.
-
-    This is the first model of Brown 1993, or with a tension the one of Dyer 2013 (equations 1 to 3).
-    """
-    pairs = [([*source.split(), ""], target.split()) for source, target in text]
-    probability: dict[Sentence, float] = defaultdict(lambda: 1.0)
-    for _ in range(ITERATIONS):
-        counts, totals = defaultdict(float), defaultdict(float)
-        for source, target in pairs:
-            for word, scores in score_words(source, target, probability, tension):
-                total = sum(scores)
-                for source_word, score in zip(source, scores, strict=True):
-                    counts[word, source_word] += score / total
-                    totals[source_word] += score / total
-        probability = defaultdict(float, {key: count / totals[key[1]] for key, count in counts.items()})
-    links = []
-    for source, target in pairs:
-        best = [scores.index(max(scores)) for _, scores in score_words(source, target, probability, tension)]
-        links.append(frozenset((index, position) for position, index in enumerate(best) if index < len(source) - 1))
-    return links
-
-
-def score_words(
-    source: Sequence[str], target: Sequence[str], probability: Mapping[Sentence, float], tension: float
-) -> Iterator[tuple[str, list[float]]]:
-    """Yield each target word with the score of each source word, the last of which stands for none."""
-    for word, prior in zip(target, priors(len(source) - 1, len(target), tension), strict=True):
-        yield word, [probability[word, word_] * weight for word_, weight in zip(source, prior, strict=True)]
-
-
-@cache
-def priors(source: int, target: int, tension: float) -> list[list[float]]:
-    """Return for each target word the prior of each source word and of none; 1 without a tension."""
-    if not tension:
-        return [[1.0] * (source + 1)] * target
-    rows = []
-    for position in range(target):
-        distances = [abs((index + 1) / source - (position + 1) / target) for index in range(source)]
-        weights = [math.exp(-tension * distance) for distance in distances]
-        rows.append([*((1 - NO_SOURCE) * weight / sum(weights) for weight in weights), NO_SOURCE])
-    return rows
-
-
-def link_both_ways(text: Sequence[Sentence], tension: float = 0.0) -> Directions:
-    """Return the links of both directions, as links from source to target."""
-    backward = link_statistically([(target, source) for source, target in text], tension)
-    return link_statistically(text, tension), [transpose_links(links) for links in backward]
-
-
-def link_by_eflomal(text: Sequence[Sentence], folder: Path) -> Directions:
+def link_by_eflomal(text: Sequence[Sentence], folder: Path) -> tuple[list[Links], list[Links]]:
     """Return the links of eflomal (Ostling and Tiedemann 2016) in both directions."""
     from eflomal import Aligner  # pyright: ignore[reportMissingImports]
 
@@ -143,12 +97,12 @@ def print_scores(system: str, links: Mapping[str, Sequence[Links]], gold: Sequen
     return rows
 
 
-def join(directions: Directions) -> dict[str, Sequence[Links]]:
+def join(forward: list[Links], backward: list[Links]) -> dict[str, Sequence[Links]]:
     """Return the links of both directions, and of them joined in two ways."""
-    pairs = list(zip(*directions, strict=True))
+    pairs = list(zip(forward, backward, strict=True))
     return {
-        "forward": directions[0],
-        "backward": directions[1],
+        "forward": forward,
+        "backward": backward,
         "intersection": [pair[0] & pair[1] for pair in pairs],
         "grow-diag-final-and": [grow_diag_final_and(*pair) for pair in pairs],
     }
@@ -168,40 +122,42 @@ def read_sentences(path: Path) -> list[Sentence]:
 
 
 def run_hansards(folder: Path) -> list[dict[str, Any]]:
-    """Compare aligners on the Canadian Hansards."""
+    """Compare aligners on the Canadian Hansards.
+
+    The statistical ones learn from Hansards and captions, and so does the recurrent model alone. The guided one learns
+    the links of our aligner on the Hansards.
+    """
     languages, path = ("en", "fr"), folder / "gold_alignments" / "en-fr_hansards_test.jsonl.gz"
     tested, gold = read_sentences(path), read_gold(path)
     lines = read_lines(folder / "parallel_text" / "hansards.en-fr.tsv.gz")
     hansards = [(english, french) for english, french in (line.lower().split("\t") for line in lines)]
-    text = [*hansards, *read_captions(folder, languages), *tested]
+    text = [*read_captions(folder, languages), *hansards, *tested]
     output, last = report.ROOT / "runs" / "alignment", slice(-len(tested), None)
-    write_text(output, languages, {"train": text, "valid": tested})
-    systems = {"IBM model 1": link_both_ways(text), "IBM model 2 near the diagonal": link_both_ways(text, TENSION)}
+    output.mkdir(parents=True, exist_ok=True)
+    weights = align_words([(source.split(), target.split()) for source, target in text])
+    teacher = list(map(link_likely, weights))
+    rows = print_scores("hidden Markov models", {"agreement": teacher[last]}, gold)
     if find_spec("eflomal"):
-        systems["eflomal"] = link_by_eflomal(text, output)
-    rows = []
-    for system, (forward, backward) in systems.items():
-        rows += print_scores(system, join((forward[last], backward[last])), gold)
-    teacher = [grow_diag_final_and(*pair) for pair in zip(*systems["IBM model 2 near the diagonal"], strict=True)]
-    given = {"fr": teacher, "en": [transpose_links(links) for links in teacher]}
-    for name in ("alone", "guided"):
+        rows += print_scores("eflomal", join(*(links[last] for links in link_by_eflomal(text, output))), gold)
+    given = teacher[-len(hansards) - len(tested) :]
+    for name, texts in (("alone", text), ("guided", [*hansards, *tested])):
+        data = output / name
+        write_text(data, languages, {"train": texts, "valid": tested})
         maps = {}
-        for target, pair, sentences in (
-            ("fr", ("en", "fr"), tested),
-            ("en", ("fr", "en"), [(target, source) for source, target in tested]),
+        for target, pair, sentences, links in (
+            ("fr", ("en", "fr"), tested, given),
+            ("en", ("fr", "en"), [(french, english) for english, french in tested], list(map(transpose_links, given))),
         ):
             settings = ["training.steps=1500"]
             if name == "guided":
-                links_path = output / f"links.{target}"
-                links_path.write_text(
-                    "".join(f"{format_pharaoh(links)}\n" for links in given[target]), encoding="utf-8"
-                )
-                settings += [GUIDED, f"data.links={links_path}"]
-            maps[target] = attention_maps(output, pair, f"alignment-{name}-{target}", settings, sentences)
+                lines = "".join(f"{format_pharaoh(item)}\n" for item in links)
+                (data / f"links.{target}").write_text(lines, encoding="utf-8")
+                settings = [*STUDENT, f"data.links={data / f'links.{target}'}"]
+            maps[target] = attention_maps(data, pair, f"alignment-{name}-{target}", settings, sentences)
         forward = [link_strongest(weights) for weights in maps["fr"]]
         backward = [transpose_links(link_strongest(weights)) for weights in maps["en"]]
         agreed = [agreement(*pair) for pair in zip(maps["fr"], maps["en"], strict=True)]
-        rows += print_scores(f"translate-rnn, {name}", join((forward, backward)) | {"agreement": agreed}, gold)
+        rows += print_scores(f"translate-rnn, {name}", join(forward, backward) | {"agreement": agreed}, gold)
     return rows
 
 
@@ -215,7 +171,9 @@ def run_czech(folder: Path) -> list[dict[str, Any]]:
     no_links = [frozenset()] * (len(text) - len(gold))
     given = [*no_links, *(links.sure for links in gold[:GIVEN_LINKS]), *[frozenset()] * len(tested)]
     (output / "links").write_text("".join(f"{format_pharaoh(links)}\n" for links in given), encoding="utf-8")
-    rows = []
+    weights = align_words([(source.split(), target.split()) for source, target in text])
+    links = {"agreement": list(map(link_likely, weights[-len(tested) :]))}
+    rows = print_scores("hidden Markov models", links, gold[GIVEN_LINKS:])
     for name, settings in (("alone", []), ("guided", [GUIDED, f"data.links={output / 'links'}"])):
         maps = attention_maps(output, languages, f"guided-{name}", ["training.steps=1000", *settings], tested)
         links = {"forward": [link_strongest(weights) for weights in maps]}

@@ -3,6 +3,7 @@
 - `pronouns`, a run of the recipe `pronouns`: how often a head and the rollout prefer the noun that "it" stands for;
 - `answers`, a run of `questions`: the share of the weight on the answer while the right answer is forced;
 - `hypernyms`, a run of `esim` or `entailment`: how often "animal" attends most to "dog" in generated pairs;
+- `subjects`, a run of the experiment `subjects`: the weight on the subject where the object is predicted;
 - `same-words`, likewise with FOLDER, which holds `sick`: the weight of a word on the same word of the other sentence.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
-from benchmarks.sources import read_lines
+from benchmarks.sources import make_subject_sentences, read_lines
 from regard import load
 from regard.data.generated.sentences import PronounSentence
 from regard.maps.reductions import rollout
@@ -123,11 +124,30 @@ def measure_same_words(run: Any, folder: Path) -> None:
     report.row(len(weights), f"{mean(weights):.3f}", f"{mean(uniform):.3f}")
 
 
+def measure_subjects(run: Any, folder: Path) -> None:
+    """Print the weight on the subject at the article behind the verb, whose step predicts the object."""
+    weights, is_largest, on_last, uniform = [], [], [], []
+    for text, subject, verb in make_subject_sentences(100, seed=3):
+        matrix = np.asarray(run.attribute(text).lookups[0].weights).squeeze((0, 1))
+        words = ["", *text.split()]
+        place = words.index(verb) + 1
+        row = matrix[place, :place]
+        weights.append(float(row[words.index(subject)]))
+        is_largest.append(int(row.argmax()) == words.index(subject))
+        on_last.append(float(row[-1]))
+        uniform.append(1 / place)
+    report.head("weight on the subject", "it is the largest", "weight on the word before", "uniform weight")
+    report.row(
+        f"{mean(weights):.3f}", f"{100 * mean(is_largest):.0f} %", f"{mean(on_last):.3f}", f"{mean(uniform):.3f}"
+    )
+
+
 MEASURES: dict[str, Callable[[Any, Path], None]] = {
     "answers": measure_answers,
     "hypernyms": measure_hypernyms,
     "pronouns": measure_pronouns,
     "same-words": measure_same_words,
+    "subjects": measure_subjects,
 }
 
 if __name__ == "__main__":

@@ -163,7 +163,8 @@ def aims() -> list[Aim]:
     for (batch, width), times in recurrent_seconds(QUICK).items():
         for system, peer in PEERS.items():
             name = f"decoding, {system.removeprefix('regard, ')}, {batch} sentences, beam {width}"
-            rows.append(Aim(name, "ms/sentence", 1e3 * times[system], peer, 1e3 * times[peer], 1.5))
+            ours, theirs = 1e3 * times[system], 1e3 * times[peer]
+            rows.append(Aim(name, "ms/sentence", ours, peer, theirs, 1.5, limited_by="products that both compute"))
     milliseconds = token_milliseconds(QUICK)
     for peer, ratio in (("memory", 1 / 1.3), ("transformers", None)):
         name, ours = "decoding, GPT-2 of 124M, a token", milliseconds["regard"]

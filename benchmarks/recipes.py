@@ -86,6 +86,11 @@ SICK = (
 )
 CLASSES, NUMBERS = (*SICK, "data.label=entailment_judgment"), (*SICK, "data.label=relatedness_score")
 VECTORS = "vectors={cooccurrence: [{folder}/wikitext-2/train.txt.gz, {folder}/multi30k/train.en.gz]}"
+NEAR_VECTORS = "vectors={cooccurrence: [{folder}/multi30k/train.en.gz], window: 2}"
+PLAIN = (
+    "model={name: rocktaschel, embedding: 100, width: 100, dropout: 0.3}", "data.hypernyms={}", "tokenizer.size=3000",
+)  # fmt: skip
+"""The paper's word-by-word attention alone."""
 SQUAD = (
     "data.train=[{folder}/squad/train_subset-v1.1.json.gz, {folder}/squad/train_extra.jsonl.gz]",
     "data.valid=[{folder}/squad/dev_24articles-v1.1.json.gz]",
@@ -101,6 +106,13 @@ SHORT_ROWS = ("data.most=8", "model.rows=16", "training.steps=800", "training.ba
 FROM_BERT = ("training.start={runs}/bert", "tokenizer=null", "model=null", "training.steps=400", "training.warmup=40")
 QUICK = ("training.steps=500", "training.warmup=50", "training.validate_every=50")
 DIGITS = ("data.recordings={folder}/spoken_digits/spoken_digits.npz", "data.valid=100")
+SHORT_SENTENCES = (
+    "window=24", "model.positions=none", "model.embedding=48", "model.width=48", "model.attention=48",
+    "model.dropout=0.1", "model.softmax={kind: full}", "training.steps=800", "training.batch_tokens=1400",
+    "training.learning_rate=6e-3", "training.warmup=40", "training.clip=1.0", "training.average_decay=0",
+    "training.validate_every=0", "training.precision=fp32",
+)  # fmt: skip
+GATED = ("model.gated=true",)
 SHOW_AND_TELL = "model={name: show-and-tell, stages: [32, 64, 128], dropout: DROPOUT, embedding: 128, width: 256}"
 
 
@@ -132,10 +144,14 @@ EXPERIMENTS: dict[str, Experiment] = {
                 "squad",
                 (
                     "vectors={cooccurrence: [{folder}/wikitext-2/train.txt.gz], fixed: true}",
-                    "tokenizers.source.size=40000", "tokenizers.source.minimum_count=1", "model.matching=true",
-                    "model.embedding=100", "training.steps=2000",
+                    "model={name: pointer-generator, embedding: 100, width: 192, attention: 192, dropout: 0.3, "
+                    "max_source: 250, matching: true}",
+                    "training.batch_tokens=8192", "training.learning_rate=2e-3", "training.average_decay=0.997",
+                    "training.steps=2000",
                 ),
             ),
+            # Train `span-reader` to `runs/reader` first, with `tokenizer.size=40000` and `model.width=96`.
+            "span reader as encoder": Variant("squad", ("training.start={runs}/reader", "training.steps=900")),
         },
         ("valid/squad-f1",),
         SQUAD,
@@ -189,10 +205,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "entailment": Experiment(
         {
-            "conditional encoding": Variant("entailment", ("model.reading=none", "model.both_ways=false")),
-            "attention": Variant("entailment", ("model.reading=last", "model.both_ways=false")),
-            "word by word": Variant("entailment", ("model.reading=word-by-word", "model.both_ways=false")),
-            "word by word, both ways": Variant("entailment", ("model.reading=word-by-word", "model.both_ways=true")),
+            "conditional encoding": Variant("entailment", (*PLAIN, "model.reading=none")),
+            "attention": Variant("entailment", (*PLAIN, "model.reading=last")),
+            "word by word": Variant("entailment", PLAIN),
+            "word by word, both ways": Variant("entailment", (*PLAIN, "model.both_ways=true")),
+            "words compared": Variant("entailment", (NEAR_VECTORS,)),
             "esim": Variant("esim", (VECTORS,)),
             "esim, one way": Variant("esim", (VECTORS, "model.both_ways=false")),
             "BERT from nothing": Variant("classify"),
@@ -315,6 +332,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         },
         ("test/perplexity", "valid/perplexity"),
         WIKITEXT,
+    ),
+    "subjects": Experiment(
+        {"LSTMN with a gate": Variant("language-lstmn", GATED), "LSTM": Variant("language-lstmn", ("model.window=1",))},
+        ("test/word_perplexity",),
+        (*files("{runs}/subjects/{name}.txt", train="train", valid="valid", test="test"), *SHORT_SENTENCES),
+        prepare=sources.write_subjects,
     ),
     "characters": Experiment(
         variants("characters-gpt2", "characters-llama"),

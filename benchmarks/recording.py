@@ -21,6 +21,7 @@ from regard.attention.record import record
 from regard.attention.scores import ScaledDot
 from regard.experiments.cost import peak_bytes
 from regard.maps.reductions import Entropy, Greatest, KeepAll, Reduction, Totals
+from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.settings import keep_freed_memory
 
 SHAPES = ("64x32x256x4", "8x128x768x12", "4x512x768x12")
@@ -28,6 +29,8 @@ ROUNDS, MAX_COST = 30, 0.01
 LENGTH, WIDTH = 2048, 64
 SENTENCES, LOOKING = 64, 1.3
 """How many texts are predicted, and how many times as long as the search it may take to know their attention too."""
+TRAINING = 1.05
+"""How many times as long an update may take whose weights are recorded as sums."""
 REDUCTIONS: dict[str, Reduction] = {
     "all weights": KeepAll(), "arg-max": Greatest(), "entropy": Entropy(), "totals": Totals(),
 }  # fmt: skip
@@ -84,8 +87,30 @@ def time_looking() -> list[float]:
     return [*peers.median_seconds(forms, 9).values()]
 
 
+def time_training() -> list[float]:
+    """Return the seconds of updates of a Transformer whose totals of weights are recorded, and of others."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    model = Transformer(6000, 6000, TransformerConfig(layers=4, width=128, hidden=256, heads=4)).train()
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens, lengths = torch.randint(4, 6000, (64, 20)), torch.full((64,), 20)
+
+    def update() -> None:
+        optimizer.zero_grad()
+        model(tokens, lengths, tokens).logsumexp(-1).mean().backward()
+        optimizer.step()
+
+    def update_recorded() -> None:
+        with record(model, reduce=Totals()):
+            update()
+
+    return [*peers.median_seconds({"recorded": update_recorded, "others": update}, 15).values()]
+
+
 def aims() -> list[Aim]:
     """Return the rows of a quick pass."""
+    recorded, unrecorded = report.apart("recording", "time_training")
+    training = "recording, an update of a Transformer with the totals of its weights"
     looking, without = report.apart("recording", "time_looking")
     work = f"recording, {SENTENCES} dates predicted by a beam of 5 with their attention"
     ours, theirs = report.apart("recording", "time_forms", SHAPES[-1])
@@ -94,6 +119,7 @@ def aims() -> list[Aim]:
     whole, greatest = megabytes["all weights"], megabytes["arg-max"]
     return [
         Aim(work, "ms", 1e3 * looking, "CTranslate2 alone", 1e3 * without, times=1 / LOOKING),
+        Aim(training, "ms", 1e3 * recorded, "the update alone", 1e3 * unrecorded, times=1 / TRAINING),
         Aim(name, "ms", 1e3 * ours, "the same written out in PyTorch", 1e3 * theirs, times=1 / (1 + MAX_COST)),
         Aim(f"recording, the arg-max of {LENGTH} x {LENGTH} weights", "MB", greatest, "all weights", whole, times=3),
     ]

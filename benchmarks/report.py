@@ -42,7 +42,8 @@ def processor() -> str:
 
 def environment(**more: str) -> dict[str, str]:
     """For a command of this checkout in a process of its own, installed or not."""
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), **more}
+    paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
 def trained(recipe: str, name: str, settings: Sequence[str]) -> Path:

@@ -1,11 +1,13 @@
-"""Labelled data made from public text: nouns of captions, and words that a shorter version of a sentence keeps."""
+"""Data made from public text, nouns of captions and words that a shorter version keeps, and sentences with subjects."""
 
 import gzip
 import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
+from random import Random
 
 from benchmarks import report
 
@@ -82,3 +84,43 @@ def write_compression(folder: Path) -> None:
     for part, sentences in compressed_sentences(folder).items():
         blocks = ["".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences]
         (output / f"{part}.conll").write_text("\n".join(blocks), encoding="utf-8")
+
+
+SUBJECTS = ["FBI", "police", "cat", "dog", "hawk", "fox", "sheriff", "judge", "nurse", "pirate"]
+SUBJECTS += ["farmer", "wolf", "owl", "teacher", "spider", "guard", "lion", "hunter", "sailor", "baker"]
+OBJECTS = ["criminal", "spy", "thief", "mouse", "bird", "ball", "rabbit", "fish", "robber", "liar", "child", "ship"]
+OBJECTS += ["goat", "lamb", "vole", "pupil", "fly", "burglar", "zebra", "deer", "whale", "loaf", "crab", "snail"]
+VERBS = ["chasing", "watching", "catching", "following"]
+PLACES = ["run", "roof", "lawn", "street", "floor", "hill", "shore", "bridge"]
+SITES = ["river", "tower", "garden", "wall", "gate", "market", "station", "forest"]
+
+
+def make_subject_sentences(count: int, seed: int) -> list[tuple[str, str, str]]:
+    """Return sentences with their subjects and verbs; the object is one of two for each subject and verb."""
+    random = Random(0)
+    objects = {pair: random.sample(OBJECTS, 2) for pair in product(SUBJECTS, VERBS)}
+    objects["FBI", "chasing"] = OBJECTS[:2]
+    random = Random(seed)
+    sentences = []
+    for _ in range(count):
+        subject, verb = random.choice(SUBJECTS), random.choice(VERBS)
+        before, after = (
+            f"{random.choice(('near', 'behind', 'beside', 'above'))} the {random.choice(SITES)} "
+            if random.random() < share
+            else ""
+            for share in (0.33, 0.25)
+        )
+        target = random.choice(objects[subject, verb])
+        place = PLACES[OBJECTS.index(target) % len(PLACES)]
+        text = f"{before}the {subject} {after}is {verb} a {target} on the {place} ."
+        sentences.append((text[0].upper() + text[1:], subject, verb))
+    return sentences
+
+
+def write_subjects(folder: Path) -> None:
+    """Write sentences with subjects to `runs/subjects`."""
+    output = report.ROOT / "runs" / "subjects"
+    output.mkdir(parents=True, exist_ok=True)
+    for seed, (part, count) in enumerate({"train": 8000, "valid": 500, "test": 500}.items(), 1):
+        lines = [text for text, _, _ in make_subject_sentences(count, seed)]
+        (output / f"{part}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

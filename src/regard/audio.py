@@ -275,11 +275,16 @@ class LogMel:
         """Return the triangles of all bands, in float64."""
         limits = np.array([self.lowest, self.highest_frequency])
         first, last = 2595 * np.log10(1 + limits / 700)
-        edges = 700 * (10 ** (np.linspace(first, last, self.mels + 2) / 2595) - 1)
-        frequencies = np.arange(self.size // 2 + 1) * self.rate / self.size
-        rising = (frequencies[:, None] - edges[:-2]) / (edges[1:-1] - edges[:-2])
-        falling = (edges[2:] - frequencies[:, None]) / (edges[2:] - edges[1:-1])
-        return torch.from_numpy(np.clip(np.minimum(rising, falling), 0, None))
+        pitches = np.linspace(first, last, self.mels + 2)
+        edges = 700 * (10 ** (pitches / 2595) - 1)
+        size = self.size
+        frequencies = np.arange(size // 2 + 1) * self.rate / size
+        starts, peaks, ends = edges[:-2], edges[1:-1], edges[2:]
+        column = frequencies[:, None]
+        rising = (column - starts) / (peaks - starts)
+        falling = (ends - column) / (ends - peaks)
+        triangles = np.minimum(rising, falling)
+        return torch.from_numpy(np.clip(triangles, 0, None))
 
     def __call__(
         self, samples: Float[Tensor, "*batch sample"]

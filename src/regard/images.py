@@ -76,7 +76,8 @@ def open_image(file: Path | BytesIO, location: str) -> Iterator[Any]:
                     raise library.Image.DecompressionBombError
                 yield image
         except Exception as error:  # a decoder may raise anything for broken bytes
-            reason = " ".join(str(error).split()) or type(error).__name__
+            message = " ".join(str(error).split())
+            reason = message or type(error).__name__
             problem = f"broken, truncated or unusual image ({reason}); save it as PNG"
             if isinstance(error, library.Image.DecompressionBombError):
                 problem = f"has more than {MOST_PIXELS:,} pixels; make it smaller"
@@ -111,8 +112,8 @@ def read_image(image: Image, channels: int = 3, location: str = "the image") -> 
             is of another type or shape.
     """
     if isinstance(image, np.ndarray):
-        pixels = image[:, :, None] if image.ndim == 2 else image
-        fits = pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.size
+        pixels = np.atleast_3d(image) if image.ndim == 2 else image
+        fits = image.dtype == np.uint8 and pixels.ndim == 3 and image.size
         if not fits or pixels.shape[2] not in (1, channels):
             raise InputError(
                 f"{location}: is {image.dtype} {image.shape}; expected uint8 (height, "
@@ -126,8 +127,11 @@ def read_image(image: Image, channels: int = 3, location: str = "the image") -> 
         location = str(file)
     with open_image(file, location) as opened:
         upright = pillow().ImageOps.exif_transpose(opened)
-        pixels = np.asarray(_to_opaque_bytes(upright).convert(MODES[channels]))
-    return pixels.reshape(*pixels.shape[:2], channels)
+        opaque = _to_opaque_bytes(upright)
+        converted = opaque.convert(MODES[channels])
+        pixels = np.asarray(converted)
+    height, width = pixels.shape[:2]
+    return pixels.reshape(height, width, channels)
 
 
 def _to_opaque_bytes(image: Any) -> Any:
@@ -143,13 +147,15 @@ def _to_opaque_bytes(image: Any) -> Any:
         return image
     transparent = image.convert("RGBA")
     background = library.Image.new("RGBA", transparent.size, "white")
-    return library.Image.alpha_composite(background, transparent).convert("RGB")
+    composite = library.Image.alpha_composite(background, transparent)
+    return composite.convert("RGB")
 
 
 def _to_pillow(pixels: Pixels) -> Any:
     if pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
-    return pillow().Image.fromarray(np.ascontiguousarray(pixels))
+    contiguous = np.ascontiguousarray(pixels)
+    return pillow().Image.fromarray(contiguous)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,10 +175,10 @@ class Preparation:
     """The divisor after that; one number, or one a channel."""
 
     def __post_init__(self) -> None:
-        if self.size is not None and (self.resize or self.size) < self.size:
+        size, resize = self.size, self.resize
+        if size and resize and resize < size:
             raise ValueError(
-                f"resize is {self.resize}, less than the {self.size} pixels of size; "
-                "raise it"
+                f"resize is {resize}, less than the {size} pixels of size; raise it"
             )
         if min(self.deviation, default=0.0) <= 0:
             raise ValueError(
@@ -201,9 +207,11 @@ class Preparation:
         size = self.size or size
         resize = max(self.resize or size, size)
         sides = pixels.shape[:2]
-        height, width = (side * resize // min(sides) for side in sides)
+        shorter = min(sides)
+        height, width = (side * resize // shorter for side in sides)
         if height * width > MOST_PIXELS:
-            location = str(image) if isinstance(image, Path | str) else location
+            if isinstance(image, Path | str):
+                location = str(image)
             raise InputError(
                 f"{location}: {sides[1]} x {sides[0]} pixels are too long and thin; crop "
                 "the image"
@@ -212,8 +220,9 @@ class Preparation:
             height = width = resize
         if (height, width) != sides:
             method = pillow().Image.Resampling[self.resample.upper()]
-            resized = _to_pillow(pixels).resize((width, height), method)
-            pixels = np.asarray(resized).reshape(height, width, channels)
+            original = _to_pillow(pixels)
+            resized = np.asarray(original.resize((width, height), method))
+            pixels = resized.reshape(height, width, channels)
         y = (height - size) // 2
         x = (width - size) // 2
         return pixels[y : y + size, x : x + size]
@@ -229,8 +238,10 @@ class Preparation:
         pixels = read_image(image)
         size = self.size or size
         resize = max(self.resize or size, size)
-        detail = -(-min(pixels.shape[:2]) // resize)
-        scale = max(1, min(LONGEST_SIDE // size, detail))
+        shorter = min(pixels.shape[:2])
+        detail = -(-shorter // resize)
+        largest = LONGEST_SIDE // size
+        scale = max(1, min(largest, detail))
         larger = replace(self, size=scale * size, resize=scale * resize)
         return larger.pixels(pixels, size, 3)
 
@@ -238,9 +249,12 @@ class Preparation:
         self, pixels: UInt8[np.ndarray, "*batch height width channel"]
     ) -> Float[Tensor, "*batch channel height width"]:
         """Normalize pixels."""
-        normalized = (pixels / 255 - np.array(self.mean)) / np.array(self.deviation)
+        mean = np.array(self.mean)
+        deviation = np.array(self.deviation)
+        normalized = (pixels / 255 - mean) / deviation
         channels_first = np.moveaxis(normalized, -1, -3)
-        return torch.from_numpy(np.ascontiguousarray(channels_first, np.float32))
+        contiguous = np.ascontiguousarray(channels_first, np.float32)
+        return torch.from_numpy(contiguous)
 
 
 @dataclass(frozen=True)
@@ -273,18 +287,15 @@ class Augmentation:
             padding = (shift, shift), (shift, shift), (0, 0)
             padded = np.pad(pixels, padding, constant_values=self.outside)
             pixels = padded[y : y + height, x : x + width]
-        limits = self.turn, self.slant, self.stretch, self.stretch
-        if not any(limits):
+        turn, slant, stretch = self.turn, self.slant, self.stretch
+        if not (turn or slant or stretch):
             return pixels
-        degrees, slant, *scale = (random.uniform(-limit, limit) for limit in limits)
-        factors = 1 + scale[0], 1 + scale[1]
-        return warp(
-            pixels,
-            degrees,
-            factors,
-            slant,
-            self.outside,
-        )
+        degrees = random.uniform(-turn, turn)
+        slant = random.uniform(-slant, slant)
+        width_scale = 1 + random.uniform(-stretch, stretch)
+        height_scale = 1 + random.uniform(-stretch, stretch)
+        factors = width_scale, height_scale
+        return warp(pixels, degrees, factors, slant, self.outside)
 
 
 def warp(
@@ -305,19 +316,21 @@ def warp(
     sin = math.sin(angle)
     # The rows of diag(scale)^-1 [[1, 0], [-slant, 1]] R(-degrees): where each pixel of
     # the result comes from, relative to the middle.
+    x_middle = width / 2
+    y_middle = height / 2
+    x_row = cos, sin, scale[0], x_middle
+    y_row = -slant * cos - sin, cos - slant * sin, scale[1], y_middle
     rows = []
-    for x, y, factor, middle in (
-        (cos, sin, scale[0], width / 2),
-        (-slant * cos - sin, cos - slant * sin, scale[1], height / 2),
-    ):
-        x, y = x / factor, y / factor
-        rows += [x, y, middle - x * (width / 2) - y * (height / 2)]
-    library = pillow()
+    for x, y, factor, middle in (x_row, y_row):
+        x /= factor
+        y /= factor
+        rows += [x, y, middle - x * x_middle - y * y_middle]
+    library = pillow().Image
     image = _to_pillow(pixels).transform(
         (width, height),
-        library.Image.Transform.AFFINE,
+        library.Transform.AFFINE,
         rows,
-        resample=library.Image.Resampling.BILINEAR,
+        resample=library.Resampling.BILINEAR,
         fillcolor=outside if channels == 1 else (outside,) * channels,
     )
     return np.asarray(image).reshape(pixels.shape)
@@ -330,11 +343,15 @@ def encode_preview(image: Image) -> bytes:
         InputError: The image can't be read, or Pillow isn't installed.
     """
     pixels = read_image(image)
-    is_gray = (pixels == pixels[:, :, :1]).all()
-    reduced = _to_pillow(pixels[:, :, :1] if is_gray else pixels)
+    kind = "JPEG"
+    gray = pixels[:, :, :1]
+    if (pixels == gray).all():
+        pixels = gray
+        kind = "PNG"
+    reduced = _to_pillow(pixels)
     reduced.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
     content = BytesIO()
-    reduced.save(content, "PNG" if is_gray else "JPEG", quality=PREVIEW_QUALITY)
+    reduced.save(content, kind, quality=PREVIEW_QUALITY)
     return content.getvalue()
 
 
@@ -350,12 +367,14 @@ class ImageSurvey:
     @property
     def is_oblong(self) -> bool:
         """Whether the least or the largest sides differ."""
-        return any(height != width for height, width in (self.least, self.largest))
+        sizes = self.least, self.largest
+        return any(height != width for height, width in sizes)
 
     def __str__(self) -> str:
         sizes = dict.fromkeys((self.least, self.largest))
         extremes = " to ".join(f"{height} x {width}" for height, width in sizes)
-        return f"{extremes}, {'color' if self.coloured else 'gray'}"
+        color = "color" if self.coloured else "gray"
+        return f"{extremes}, {color}"
 
 
 def survey_images(images: Sequence[Image]) -> ImageSurvey:
@@ -366,9 +385,11 @@ def survey_images(images: Sequence[Image]) -> ImageSurvey:
     """
     step = max(1, len(images) // SURVEYED)
     sample = [read_image(image) for image in images[::step]]
-    heights, widths, _ = zip(*(pixels.shape for pixels in sample), strict=True)
+    shapes = [pixels.shape for pixels in sample]
+    heights, widths, _ = zip(*shapes, strict=True)
     # unsigned numbers, of which the greater is the first
-    tints = [(pixels.max(2) - pixels.min(2)).max() for pixels in sample]
+    tints = [np.ptp(pixels, axis=2).max() for pixels in sample]
     least = min(heights), min(widths)
     largest = max(heights), max(widths)
-    return ImageSurvey(least, largest, coloured=bool(max(tints) > LEAST_TINT))
+    has_color = max(tints) > LEAST_TINT
+    return ImageSurvey(least, largest, coloured=bool(has_color))

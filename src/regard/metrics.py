@@ -1,10 +1,11 @@
 """Metrics of texts, tags and numbers, with the unit of each."""
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from string import punctuation
 from typing import Any, Literal, NamedTuple
 
@@ -70,17 +71,20 @@ def rouge_n(output: str, reference: str, n: int) -> float:
 def rouge_l(output: str, reference: str) -> float:
     """Return the F-measure of the longest common subsequence of words, 0 to 1."""
     predicted, expected = split_words(output), split_words(reference)
-    total = len(predicted) + len(expected)
     # Insertions and deletions remove all words but the common ones.
-    common = (total - edit_distance(predicted, expected, substitution=2)) // 2
-    return f_measure(common, len(predicted), len(expected))
+    edits = edit_distance(predicted, expected, substitution=2)
+    words = len(predicted), len(expected)
+    common = (sum(words) - edits) // 2
+    return f_measure(common, *words)
 
 
 def count_ngrams(text: str, sizes: Iterable[int]) -> NGrams:
     """Count the n-grams of a text, for each n of `sizes`."""
-    words, counts = split_words(text), Counter()
+    words = split_words(text)
+    counts = Counter()
     for n in sizes:
-        counts.update(zip(*(words[start:] for start in range(n)), strict=False))
+        shifted = [words[start:] for start in range(n)]
+        counts.update(zip(*shifted, strict=False))
     return counts
 
 
@@ -142,9 +146,10 @@ def bleu_tokenization(references: References) -> str:
         `zh` for Chinese, `char` for other scripts without spaces (Japanese, Thai), else
         `13a` (Post 2018, 1804.08771).
     """
-    text = "".join(reference for expected in references for reference in expected)
+    text = "".join(chain(*references))
+    letters = regex.findall(r"\p{L}", text)
     unspaced = regex.findall(UNSPACED, text)
-    if 2 * len(unspaced) <= len(regex.findall(r"\p{L}", text)):
+    if 2 * len(unspaced) <= len(letters):
         return "13a"
     chinese = regex.findall(r"\p{Han}", text)
     return "zh" if len(chinese) == len(unspaced) else "char"
@@ -160,38 +165,39 @@ def cider(outputs: Sequence[str], references: References) -> float:
     """
     frequency: NGrams = Counter()
     for texts in references:
-        frequency.update(set().union(*(count_ngrams(text, SIZES) for text in texts)))
+        counts = [count_ngrams(text, SIZES) for text in texts]
+        frequency.update(set().union(*counts))
 
-    def weigh(text: str, n: int) -> Counter[tuple[str, ...]]:
+    def weigh(text: str, n: int) -> NGrams:
         weights: Any = Counter()
         for ngram, count in count_ngrams(text, [n]).items():
-            weights[ngram] = count * math.log(len(outputs) / max(1, frequency[ngram]))
+            documents = max(1, frequency[ngram])
+            weights[ngram] = count * math.log(len(outputs) / documents)
         return weights
 
     def compare(output: str, reference: str) -> float:
         cosines = 0.0
         for n in SIZES:
-            first, second = weigh(output, n), weigh(reference, n)
+            first = weigh(output, n)
+            second = weigh(reference, n)
             norm = math.hypot(*first.values()) * math.hypot(*second.values())
             common = first & second
             product = sum(common[ngram] * second[ngram] for ngram in common)
-            cosines += product / norm if norm else 0.0
+            if norm:
+                cosines += product / norm
         difference = len(split_words(output)) - len(split_words(reference))
         penalty = math.exp(-(difference**2) / (2 * LENGTH_DEVIATION**2))
         return CIDER_SCALE * penalty * cosines / len(SIZES)
 
-    pairs = zip(outputs, references, strict=True)
-    means = [
-        sum(compare(output, text) for text in texts) / len(texts)
-        for output, texts in pairs
-    ]
+    means = []
+    for output, texts in zip(outputs, references, strict=True):
+        scores = [compare(output, text) for text in texts]
+        means.append(sum(scores) / len(texts))
     return 100 * sum(means) / max(1, len(means))
 
 
 METRICS: dict[TextMetricName, Callable[[Sequence[str], References], float]] = {
-    "exact-match": partial(
-        mean_of_best, compare=lambda output, reference: float(output == reference)
-    ),
+    "exact-match": partial(mean_of_best, compare=operator.eq),
     "bleu": partial(corpus_score, metric="bleu"),
     "chrf": partial(corpus_score, metric="chrf"),
     "rouge-1": partial(mean_of_best, compare=partial(rouge_n, n=1)),
@@ -216,10 +222,15 @@ def edit_distance(
     """
     row = list(range(len(expected) + 1))
     for count, symbol in enumerate(predicted, 1):
-        previous, row = row, [count]
+        previous = row
+        cost = count
+        row = [cost]
         for index, candidate in enumerate(expected):
-            change = previous[index] + substitution * (symbol != candidate)
-            row.append(min(change, previous[index + 1] + 1, row[index] + 1))
+            change = previous[index]
+            if symbol != candidate:
+                change += substitution
+            cost = min(change, previous[index + 1] + 1, cost + 1)
+            row.append(cost)
     return row[-1]
 
 
@@ -276,7 +287,9 @@ def split_tag(tag: str) -> tuple[str, str]:
     if tag == OUTSIDE:
         return OUTSIDE, ""
     prefix, dash, label = tag.partition("-")
-    return (PREFIXES[prefix], label) if dash and prefix in PREFIXES else ("S", tag)
+    if dash and prefix in PREFIXES:
+        return PREFIXES[prefix], label
+    return "S", tag
 
 
 def find_entities(tags: Sequence[str]) -> list[Entity]:
@@ -286,15 +299,16 @@ def find_entities(tags: Sequence[str]) -> list[Entity]:
     ends before the next one begins, behind E and S, and before O.
     """
     entities: list[Entity] = []
-    start, previous = 0, (OUTSIDE, "")
+    start = 0
+    last_prefix, last_label = OUTSIDE, ""
     for position, tag in enumerate([*tags, OUTSIDE]):
         prefix, label = split_tag(tag)
-        is_open = previous in (("B", label), ("I", label))
+        is_open = last_prefix in ("B", "I") and label == last_label
         if not is_open or prefix not in ("I", "E"):
-            if previous[0] != OUTSIDE:
-                entities.append(Entity(start, position, previous[1]))
+            if last_prefix != OUTSIDE:
+                entities.append(Entity(start, position, last_label))
             start = position
-        previous = prefix, label
+        last_prefix, last_label = prefix, label
     return entities
 
 
@@ -305,7 +319,8 @@ def to_bio(tags: Sequence[str]) -> list[str]:
         if tags[start] == label:
             result[start] = label
         else:
-            result[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+            result[start:end] = [f"I-{label}"] * (end - start)
+            result[start] = f"B-{label}"
     return result
 
 
@@ -323,7 +338,8 @@ def entity_metrics(
     """
     right = guesses = gold = same = words = 0
     for tags, reference in zip(predicted, expected, strict=True):
-        entities, true = {*find_entities(tags)}, {*find_entities(reference)}
+        entities = {*find_entities(tags)}
+        true = {*find_entities(reference)}
         right += len(entities & true)
         guesses += len(entities)
         gold += len(true)
@@ -347,8 +363,9 @@ def pearson(predicted: Numbers, expected: Numbers) -> float:
 def rank(numbers: Numbers) -> Numbers:
     """Rank numbers from 1; equal numbers share the mean of their ranks."""
     ordered = numbers.sort().values
+    first = torch.searchsorted(ordered, numbers)
     last = torch.searchsorted(ordered, numbers, right=True)
-    return (torch.searchsorted(ordered, numbers) + last + 1) / 2
+    return (first + last + 1) / 2
 
 
 def number_metrics(predicted: Numbers, expected: Numbers) -> Metrics:
@@ -415,10 +432,13 @@ UNITS = {
 def describe_units(metrics: Iterable[str]) -> str:
     """Describe the units of metrics, named `metric` or `metric/group`, in a line."""
     groups: dict[str, list[str]] = {}
-    for name in dict.fromkeys(metric.split("/")[0] for metric in metrics):
+    names = [metric.split("/")[0] for metric in metrics]
+    for name in dict.fromkeys(names):
         if name in UNITS:
-            groups.setdefault(UNITS[name], []).append(name)
-    return "; ".join(f"{', '.join(names)}: {unit}" for unit, names in groups.items())
+            unit = UNITS[name]
+            groups.setdefault(unit, []).append(name)
+    parts = [f"{', '.join(names)}: {unit}" for unit, names in groups.items()]
+    return "; ".join(parts)
 
 
 def rank_ties(metrics: Mapping[str, float]) -> tuple[float, ...]:
@@ -427,9 +447,15 @@ def rank_ties(metrics: Mapping[str, float]) -> tuple[float, ...]:
     It compares the metrics in their order, each in the direction of its unit; those of
     groups and of unknown directions are left out.
     """
-    costs = [
-        value if "lower is better" in UNITS[name] else -value
-        for name, value in metrics.items()
-        if name in UNITS and "is better" in UNITS[name]
-    ]
-    return tuple(math.inf if math.isnan(cost) else cost for cost in costs)
+    costs = []
+    for name, value in metrics.items():
+        unit = UNITS.get(name, "")
+        if math.isnan(value):
+            cost = math.inf
+        elif "lower is better" in unit:
+            cost = value
+        else:
+            cost = -value
+        if "is better" in unit:
+            costs.append(cost)
+    return tuple(costs)

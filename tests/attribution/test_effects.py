@@ -52,8 +52,13 @@ def test_effects_are_differences(name: str):
     word = base - log_probabilities(model, torch.arange(4)[None, None] < 2)
     np.testing.assert_allclose(effects("word")[:, :2], torch.stack([word, word], 1), atol=1e-6)
     np.testing.assert_allclose(effects("ab"), effects("word") * [1, 1, 0, 0], atol=1e-6)
-    with pytest.raises(InputError, match="expected position, word, edge, or words of the text: 'ab c"):
+    np.testing.assert_allclose(effects("0:2"), effects("ab"), atol=1e-6)
+    np.testing.assert_allclose(effects("0:2,3:4"), effects("word") * [1, 1, 0, 1], atol=1e-6)
+    with pytest.raises(InputError, match="edge, positions A:B from 0, or words of the text: 'ab c"):
         effects("b c")
+    for wrong in ("2:5", "2:2"):
+        with pytest.raises(InputError, match="the text has the positions 0:4"):
+            effects(wrong)
     edge = torch.zeros(1, 3, 4, dtype=torch.bool)
     edge[0, 1, 2] = True
     if name in ("transformer", "one-pass"):  # the others mask one step at a time
@@ -88,7 +93,9 @@ def test_of_one_text():
     assert [*classified.lookups[0].alternatives][-1:] == ["effect"]
     words = classes("bert").attribute(TEXT, AttributionOptions(kinds=["effect"], cut="word")).weights
     assert words.signed
-    with pytest.raises(InputError, match="has no effect; it has weights, gradient, norms"):
+    marked = classes("bert").attribute(TEXT, kind="effect", cut="cat sat").weights
+    assert np.count_nonzero(marked.weights) == 2
+    with pytest.raises(InputError, match="has no effect; it has weights, gradient, integrated, norms"):
         classes("han").attribute(TEXT, kinds=["effect"])
     with pytest.raises(InputError, match="single edges are cut between an output and its source"):
         run.attribute(TEXT, kinds=["effect"], cut="edge")

@@ -22,7 +22,7 @@ from regard.attribution.attention import (
     record_source_attention,
 )
 from regard.attribution.gradients import compute_contributions, find_embeddings, select_log_probabilities
-from regard.attribution.kinds import Kind
+from regard.attribution.kinds import GRADIENTS, Kind
 from regard.data.batches import collate
 from regard.errors import InputError
 from regard.maps.alignment import Side
@@ -118,6 +118,31 @@ def test_of_a_linear_score_all_is_accounted_for():
     torch.testing.assert_close(found.amounts[:, 0].sum(-1), score, rtol=1e-12, atol=1e-12)
     by_hand = (weights * table(tokens)).sum(-1)
     torch.testing.assert_close(found.amounts[:, 0], by_hand.detach(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "transformer"])
+def test_integrated_gradients_add_up(name: str):
+    """Their sum is what the source adds to each log-probability, and fewer steps come near."""
+    model = cases.MODELS[name]().double().eval()
+    source, written = WRITTEN[0]
+    batch = collate([(source, written[:-1])])
+
+    def drop(_: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+        return torch.zeros_like(output) if inputs[0] is batch.source else output
+
+    empty = [table.register_forward_hook(drop) for table in find_embeddings(model.encoder)]
+    scores = []
+    with torch.no_grad():
+        for hooks in (empty, []):
+            logits = model(batch.source, batch.source_lengths, batch.target_in)
+            scores.append(select_log_probabilities(logits[0], written))
+            for hook in hooks:
+                hook.remove()
+    gain = scores[1] - scores[0]
+    assert gain.abs().max() > 1e-3
+    for steps, error in ((GRADIENTS["integrated"], 1e-2), (300, 1e-3)):
+        found = compute_input_gradient(model, source, written, steps).sum(-1)
+        torch.testing.assert_close(found, gain, rtol=0, atol=error)
 
 
 def test_nothing_of_the_model_changes():

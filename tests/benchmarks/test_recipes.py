@@ -107,6 +107,7 @@ def test_rules_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 MEASURED = {"pronouns": "pronouns", "answers": "templates", "hypernyms": "esim", "same-words": "esim"}
+MEASURED |= {"subjects": "language-lstmn"}
 
 
 @pytest.mark.parametrize("name", attended.MEASURES)

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from regard.attention.align import Hard, LocalMonotonic, LocalPredictive, Softma
 from regard.attention.masks import as_mask
 from regard.attention.memory import Memory
 from regard.attention.scores import Cosine, Dot, General, Location, Product, ScaledDot
-from regard.lesson import EXAMPLES, build_page, check_run, slice_score, write_output
+from regard.lesson import EXAMPLES, build_page, check_run, find_texts, slice_score, write_output
 from tests.browser.conftest import Visit
 
 TEXTS = EXAMPLES["dates"]
 STATES: dict[str, list[dict[str, Any]]] = {
     "bottleneck": [{"last": 1}, {"last": 7}],
-    "mixture": [{"step": 2, "cut": [3, 17], "forced": None}, {"step": 1, "forced": [1 / 21] * 21}],
+    "mixture": [{"step": 2, "cut": [3, 17], "forced": None}, {"step": 1, "forced": "evenly"}],
     "scores": [{"name": name} for name in ("additive", "general", "dot", "scaled", "cosine", "location")],
     "local": [{"kind": kind, "window": 3, "sharpness": 2.5} for kind in ("soft", "hard", "monotonic", "predictive")],
     "masks": [{"mask": "strict"}, {"mask": "none"}],
@@ -36,19 +36,31 @@ STATES: dict[str, list[dict[str, Any]]] = {
 AS_LISTS = "(_, value) => ArrayBuffer.isView(value) ? Array.from(value) : value"
 
 
-def train(folder: Path, **training: Any) -> Any:
+SMALL = {"name": "bahdanau", "embedding": 16, "width": 24, "attention": 16, "maxout": 8}
+MODELS: dict[str, Any] = {
+    "dates": {},
+    "dates with PyTorch's unit": {"model": {**SMALL, "cell": "gru"}},
+    "bitext": {"model": SMALL},  # words between blanks
+}
+
+
+def train(folder: Path, name: str = "dates", **training: Any) -> Any:
     data = {"train": 1000, "valid": 11, "test": 60} if "steps" in training else {}
-    return regard.train("dates", folder / "run", data=data, training=training)
+    return regard.train(name.split()[0], folder / "run", data=data, training=training, **MODELS[name])
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def train_little(folder: Path, name: str = "dates") -> Any:
     """A run that hardly trained, with weights so large that its outputs depend on what it reads."""
-    run = train(tmp_path_factory.mktemp("lesson"), steps=30, warmup=0)
+    run = train(folder, name, steps=30, warmup=0)
     for parameter in run.model.parameters():
         parameter.data *= 1.5
     check_run(run, "run")
     return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return train_little(tmp_path_factory.mktemp("lesson"))
 
 
 @pytest.fixture(scope="module")
@@ -129,12 +141,23 @@ def repeat(lookup: dict[str, Any], trained: Any, tensors: dict[str, Tensor]) -> 
     return found.weights[0], found.context[0]
 
 
-@torch.no_grad()
-def test_every_number_is_this_librarys(lesson: Callable[..., Any], run: Any):
+@pytest.mark.parametrize("name", MODELS)
+def test_every_number_is_this_librarys(lesson: Callable[..., Any], run: Any, name: str, tmp_path: Path):
     """Log-probabilities of the model, then weights and contexts of each figure as a reader sets it."""
-    page = lesson()
+    texts, page = TEXTS, None
+    if name != "dates":
+        run = train_little(tmp_path, name)
+        texts, more = find_texts(run)
+        page = lesson(build_page(run, texts, more))
+    with torch.no_grad():
+        answers = compare(page or lesson(), run, texts)
+    assert len(answers) > {"dates": 12}.get(name, 7)
+
+
+def compare(page: Any, run: Any, texts: Sequence[str]) -> set[str]:
+    """Compare all numbers of a page, and return what its figures say."""
     model, sides = run.model, run.tokenizers
-    for text in TEXTS:
+    for text in texts:
         steps = read(page, f"readText(lessonPage.lesson.model, {json.dumps(text)}).full.steps")
         ids, tokens = [*sides.source_ids(text), 3], [step["token"] for step in steps]
         target = torch.tensor([[model.decoder.special.start, *tokens[:-1]]])
@@ -144,7 +167,9 @@ def test_every_number_is_this_librarys(lesson: Callable[..., Any], run: Any):
     tensors, answers = read_tensors(page), set()
     for name, states in STATES.items():
         for state in states:
-            page.evaluate(f"lessonPage.figures.{name}.set({json.dumps(state)})")
+            even = "lessonPage.lesson.source.map((_, i, all) => 1 / all.length)"
+            given = json.dumps(state).replace('"evenly"', even)
+            page.evaluate(f"lessonPage.figures.{name}.set({given})")
             result = read(page, f"lessonPage.figures.{name}.result")
             assert result["lookups"]
             for lookup in result["lookups"]:
@@ -152,9 +177,9 @@ def test_every_number_is_this_librarys(lesson: Callable[..., Any], run: Any):
                 assert (weights - tensor(lookup["weights"])).abs().max() < 1e-6, (name, state)
                 assert (contexts - tensor(lookup["contexts"])).abs().max() < 1e-6, (name, state)
             answers.add(page.locator(f"[data-figure={name}] .answer").inner_text())
-    assert len(answers) > 12
     for name, state in (("padding", "{count: 9, masked: true}"), ("order", "{what: 'states'}")):  # laws
         assert read(page, f"chapters.{name}.compute(lessonPage.lesson, {state}).answer === lessonPage.lesson.answer")
+    return answers
 
 
 def press_to(page: Any, selector: str) -> Any:

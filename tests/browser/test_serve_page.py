@@ -244,11 +244,13 @@ def test_attention_is_cut_by_mouse_and_keyboard(visit: Visit):
             finished(other, message)
 
 
-@pytest.mark.parametrize("name", ["classifier", "writer", "reader", "tagger"])
+@pytest.mark.parametrize("name", ["classifier", "writer", "reader", "tagger", "pair", "document"])
 def test_every_output_of_a_text_is_cut(visit: Visit, name: str):
     """A class, a continuation, an answer and tags: a head, a word; back again, and the same by the link."""
     models = {"classifier": lambda: classes("bert"), "writer": toys.language_model, "reader": toys.reader}
+    models |= {"pair": lambda: classes("rocktaschel"), "document": toys.classifier}
     texts = {"classifier": {"Text": "the cat"}, "writer": {"Beginning of the text": "the house"}, "reader": QUESTION}
+    texts |= {"pair": {"First text": "the cat", "Second text": "the mat sat"}}
     with serving(of(models.get(name, toys.tagger)()), of(toys.translator(), "other")) as address:
         page = visit(address)
         for label, text in texts.get(name, {"Text": SOURCE}).items():
@@ -259,6 +261,8 @@ def test_every_output_of_a_text_is_cut(visit: Visit, name: str):
         if name == "classifier":  # words shaded by a rollout are no positions of the model
             assert page.get_by_label("Method", exact=True).locator("option:checked").inner_text() == "weights"
             page.locator(".regard-token").nth(1).click()
+        elif name == "document":
+            page.locator(".regard-sentences .regard-token").nth(1).click()
         else:
             page.get_by_role("button", name="Lines").click()
             page.locator('.regard-token[data-side="source"]').nth(1).click()
@@ -276,6 +280,36 @@ def test_every_output_of_a_text_is_cut(visit: Visit, name: str):
         assert [other.locator(part).inner_text() for part in parts] == shown
         page.get_by_role("button", name="Restore all").click()
         finished(page, "All cuts are undone.")
+
+
+@pytest.mark.parametrize("name", ["class", "caption"])
+def test_patches_of_an_image_are_cut(visit: Visit, tmp_path: Path, name: str):
+    """By mouse and keyboard; of a class from all queries, of a caption from the word in focus."""
+    run = toys.vit() if name == "class" else toys.captioner()
+    shape = (12, 12, 3) if name == "class" else (16, 16)
+    pixels = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "picture.png")
+    with serving(of(run)) as address:
+        page = visit(address)
+        page.get_by_label("Image").set_input_files(tmp_path / "picture.png")
+        page.get_by_role("button", name="Predict", exact=True).click()
+        page.locator("#cutting").wait_for()
+        page.get_by_role("button", name="Cut attention").click()
+        page.locator(".regard-picture").click(position={"x": 1, "y": 1})
+        finished(page, "1 cut:")
+        page.locator(".regard-place").focus()
+        for key in ("ArrowDown", "ArrowRight", "Enter"):
+            page.keyboard.press(key)
+        finished(page, "2 cuts:")
+        stored = json.loads(parse_qs(page.evaluate("location.hash").removeprefix("#"))["cuts"][0])
+        patch = (3 if name == "class" else 4) + 1
+        assert stored == [{"maps": None, "queries": None if name == "class" else [0], "keys": [k]} for k in (0, patch)]
+        shown = page.locator("#cut-result").inner_text()
+        other = visit(address)
+        other.goto(page.locator("#cut-link").evaluate("each => each.href"))
+        other.reload()
+        finished(other, "2 cuts:")
+        assert other.locator("#cut-result").inner_text() == shown
 
 
 def test_an_alternative_has_its_own_search_and_link(visit: Visit):

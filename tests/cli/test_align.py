@@ -1,6 +1,7 @@
 """Word alignment through the commands."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from regard.attribution.attention import record_source_attention
 from regard.data.pairs import Pair, read_parallel
 from regard.runs.run_file import load
 from regard.tasks.seq2seq.run import Seq2SeqRun
+from regard.training.objectives import AttentionLosses
 from tests.runs.test_load import SETTINGS, make
 
 
@@ -32,13 +34,15 @@ def test_align_prints_links_between_words(regard, run: Path, texts: list[str]):
     assert (code, errors) == (2, "regard: map 1 is not there; the model has 1, from 0 to 0\n")
 
 
-def test_a_word_reads_what_its_characters_read(run: Path):
+@pytest.mark.parametrize("is_input", [False, True])
+def test_a_word_reads_what_its_characters_read(run: Path, is_input: bool):
     loaded = load(run)
+    loaded.config = replace(loaded.config, attention_losses=AttentionLosses(guided_input=is_input))
     (alignment,) = loaded.align([Pair("14 July 1989", "1989-07-14", "x:1")])
     tokenizers = loaded.tokenizers
     ids = tokenizers.source.encode("14 July 1989"), tokenizers.target.encode("1989-07-14")
     (pieces,) = record_source_attention(loaded.model, [ids])
-    means = pieces.mean(0)[:-1, :-1].mean(0)
+    means = pieces.mean(0)[1:, :-1].mean(0) if is_input else pieces.mean(0)[:-1, :-1].mean(0)
     expected = [means[:2].sum(), means[2:7].sum(), means[7:].sum()]
     assert alignment.weights[0].tolist() == pytest.approx([float(each) for each in expected])
     assert (alignment.source, alignment.target) == (("14", "July", "1989"), ("1989-07-14",))
@@ -117,7 +121,11 @@ def test_align_ranks_maps_by_gold(regard, transformer: Path, many: list[str], tm
 
 def test_align_takes_the_mean_of_the_maps_that_are_chosen(regard, transformer: Path, many: list[str]):
     pairs = list(read_parallel(many[1], many[3]))
-    maps = load(transformer, task=Seq2SeqRun).word_maps(pairs)
+    loaded = load(transformer, task=Seq2SeqRun)
+    maps = loaded.word_maps(pairs)
+    sides = [(pair.source, pair.target) for pair in pairs]
+    assert (loaded.align(sides)[0].weights == loaded.align(pairs)[0].weights).all()
+    assert loaded.score(sides[:1]) == loaded.score(pairs[:1])
     links = [[f"{source}-{target}" for target, source in enumerate(each[[1, 3]].mean(0).argmax(-1))] for each in maps]
     code, output, _ = regard("align", str(transformer), *many, "--map", "1", "--map", "3")
     assert (code, [sorted(line.split()) for line in output.splitlines()]) == (0, [sorted(each) for each in links])
@@ -141,6 +149,24 @@ def test_pick_refuses_what_it_would_not_use(regard, run: Path, texts: list[str],
     code, output, errors = regard("align", str(run), *texts, "--pick", str(tmp_path / "gold"), *option)
     said = "--pick ranks every map of one run. Remove --map and --reverse, or --pick."
     assert (code, output, errors) == (2, "", f"regard: {said}\n")
+
+
+def test_align_without_a_run(regard, tmp_path: Path):
+    lines = [
+        "the house ||| das Haus",
+        " ||| leer",
+        "a book ||| ein Buch",
+        "the book ||| das Buch",
+        "a house ||| ein Haus",
+    ]
+    file = tmp_path / "both.txt"
+    file.write_text("".join(f"{line}\n" for line in 5 * lines), encoding="utf-8")
+    code, output, errors = regard("align", "--source", str(file))
+    assert (code, output) == (0, 5 * "0-0 1-1\n\n0-0 1-1\n0-0 1-1\n0-0 1-1\n")
+    assert errors == f"regard: {file}: no RUN; a statistical aligner learns from these 20 pairs\n"
+    for option in (["--map", "0"], ["--reverse", "x"], ["--pick", "x"]):
+        code, output, errors = regard("align", "--source", str(file), *option)
+        assert (code, output, "Name a RUN" in errors) == (2, "", True)
 
 
 def test_join_needs_two_directions(regard, run: Path, texts: list[str]):

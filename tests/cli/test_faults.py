@@ -102,8 +102,8 @@ def test_the_extra_is_named(module: str, extra: str, monkeypatch: pytest.MonkeyP
         (["evaluate", "{run}", "a.tsv"], "a.tsv: no such file"),
         (
             ["fill", "{run}", "a [MASK]"],
-            "{run}: a run of the task seq2seq does not fill blanks, but one of the recipe bert does; it can predict, "
-            "stream, evaluate, attribute",
+            "{run}: a run of the task seq2seq does not predict masked words, but one of the recipe bert does; it can "
+            "predict, stream, evaluate, attribute",
         ),
         (["train", "dates", "--set", "model.widht=3"], "--set model.widht: unknown key; did you mean 'width'?"),
         (["train", LONG], f"{LONG}: cannot be read (File name too long)"),

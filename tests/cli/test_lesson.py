@@ -58,10 +58,9 @@ def of(kind: str = "character", **settings: Any) -> Any:
     [
         (writing(), "has a Transformer"),
         (going_on(), "has a "),
-        (of(cell="gru"), "has model.cell: gru; expected gru-reset-before"),
         (of(align="hard"), "has model.align: hard; expected softmax"),
         (of(history="coverage"), "has model.history: coverage; expected null"),
-        (of("word"), "has tokens of the kind word; expected character"),
+        (of("word"), "has tokens of the kind word; expected character or space"),
         (of(width=400, embedding=5), rf"has [\d,]+ weights; a page of 2 MB has at most {MAX_WEIGHTS:,}"),
     ],
 )

@@ -56,6 +56,17 @@ def test_runs_as_json(folder: Path, regard):
     assert records[0]["size"] == read_record(folder / "two").size > 0
 
 
+def test_what_a_run_is_and_can_do(run: Path, regard):
+    code, output, errors = regard("info", str(run))
+    rows = {line.split()[0]: line.split(maxsplit=1)[1].strip() for line in output.splitlines()}
+    assert (code, errors) == (0, "")
+    assert [*rows] == ["task", "model", "parameters", "can", "maps"]
+    assert rows["task"] == "seq2seq. Writes the output for a text, such as its translation."
+    assert (rows["model"], rows["maps"]) == ("bahdanau", "weights, gradient, integrated, norms, effect")
+    assert rows["parameters"].replace(",", "").isdecimal()
+    assert "predict" in rows["can"]
+
+
 def test_a_folder_that_is_not_there(regard, tmp_path: Path):
     code, _, errors = regard("runs", str(tmp_path / "nowhere"))
     assert (code, "no such folder; expected" in errors) == (2, True)

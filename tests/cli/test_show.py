@@ -330,7 +330,7 @@ def test_a_page_has_the_maps_of_each_kind(name: str, tmp_path: Path):
             assert (packed["source"], packed["target"]) == (list(text.labels), ["the class"])
             continue
         same(packed, page, lookups_of(run, given, kind))
-    assert [each.get("heads") for each in maps] == [None, 1, 3, 1, 1]
+    assert [each.get("heads") for each in maps] == [None, 1, 1, 3, 1, 1]
     assert page.get("first") == ("weights of the class" if name == "classes" else None)
 
 
@@ -344,7 +344,7 @@ def test_runs_of_one_map(name: str, text: str, tmp_path: Path):
     for kind, packed in zip(("weights", "gradient", "norms"), page["maps"], strict=True):
         same(packed, page, lookups_of(run, given, kind))
     assert ("sentences" in page) == (name == "han")
-    with pytest.raises(InputError, match="this run's model has no rollout; it has weights, gradient, norms"):
+    with pytest.raises(InputError, match="has no rollout; it has weights, gradient, integrated, norms"):
         page_of(run, text, tmp_path / "b.html", ["weights", "rollout"])
 
 

@@ -51,6 +51,14 @@ def test_an_answer_waits_for_its_own_task_and_model_alone(run: Path):
     assert more <= {"torch.utils._device"}  # a hundred lines, for a model without storage
 
 
+@pytest.mark.parametrize("wrong", [["data.train=none.csv"], ["data.train={}", "data.text=body"]])
+def test_a_wrong_file_or_column_is_said_before_pytorch_loads(wrong: list[str], tmp_path: Path):
+    (tmp_path / "a.csv").write_text("text,label\na,1\n")
+    settings = [each for line in wrong for each in ("--set", line.format(tmp_path / "a.csv"))]
+    training = "import regard.cli.main as m; assert m.main(['train', *sys.argv[1:]]) == 2"
+    assert not {"torch", "numpy"} & modules(training, "classify", *settings)
+
+
 def places(table: Registry) -> set[str]:
     return {f"{table.package}.{home.split(':')[0]}" for home in table.locations.values()}
 

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from regard.config.file_kinds import detect_text_table, is_table
 from regard.data.images import digest_image
 from regard.data.media_files import MediaFiles
+from regard.data.usual_columns import recognize_columns
 from regard.errors import InputError
 from regard.tasks.image_captioning.data import COLORS, RELATIONS, SHAPES, CaptionTables, Scenes, make_scene
 from regard.tasks.speech.data import SpeechTables
@@ -92,6 +93,7 @@ def test_captions_in_a_text_file_beside_one_folder(tmp_path: Path):
         (images[1], ("a cat",)),
     ]
     assert CaptionTables(captions="caption").read(str(tmp_path / "captions.txt"))[1].image == images[1]
+    assert recognize_columns(CaptionTables(train=str(tmp_path)), ["train"]) == {"captions": "caption"}
 
 
 def test_a_folder_with_a_table_of_sounds(tmp_path: Path):

@@ -252,6 +252,7 @@ JOINED = "the dog ||| der Hund\na|b ||| c\nx |||\n"
     ("name", "content", "columns", "rows"),
     [
         ("a.src-tgt", JOINED, ("source", "target"), [("the dog", "der Hund"), ("a|b", "c")]),
+        ("a.de-en", "a ||| b\nc ||| d\n", ("source", "target"), [("a", "b"), ("c", "d")]),
         ("a.txt", JOINED, ("source",), [("the dog",), ("a|b",), ("x",)]),
         ("a.train", "__label__x good\n__label__y  so so\n", ("text", "label"), [("good", "x"), ("so so", "y")]),
         ("a.tmx", MEMORY, ("en", "de"), [("a dog & more", "ein Hund"), ("a cat", "eine Katze")]),

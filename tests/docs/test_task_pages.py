@@ -56,6 +56,7 @@ def settings(words: list[str]) -> dict:
     return {key: yaml.safe_load(value) for key, value in (word.split("=", 1) for word in words if "=" in word)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", PARTS)
 def test_a_section_to_the_letter(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd):
     monkeypatch.chdir(tmp_path)

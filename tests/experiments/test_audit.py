@@ -39,14 +39,16 @@ def test_shuffled_weights_are_the_same_ones_on_keys_that_may_be_read():
     assert not torch.equal(after[""], before[""])
 
 
-@pytest.mark.parametrize("make", [lambda: toys.translator("transformer"), toys.translator])
+@pytest.mark.parametrize(
+    "make", [lambda: toys.translator("transformer"), pytest.param(toys.translator, marks=pytest.mark.slow)]
+)
 def test_an_audit(make, monkeypatch: pytest.MonkeyPatch):
     """Other weights are searched for the whole output."""
     run, module, counts = make(), "regard.experiments.audit.diverge", []
     monkeypatch.setattr(module, lambda one, other: counts.append(one.shape[-2]) or diverge(one, other))
     found = audit(run, ["ein Haus", "das Haus"])
     assert {*counts} == {len(item.text.split()) + 1 for item in run.predict(["ein Haus", "das Haus"])}
-    assert [*found.kinds] == [kind for kind in run.kinds if kind != "effect"]
+    assert [*found.kinds] == [kind for kind in run.kinds if kind not in ("effect", "integrated")]
     assert found.changed.keys() == {"shuffled weights", "uniform weights"}
     assert len(found.adversaries) == 2
     assert all(0 <= share <= 1 for share in [*found.changed.values(), *found.heads.values()])

@@ -73,13 +73,13 @@ def test_written_tokens_are_in_the_row_of_the_step_that_wrote_them(tmp_path: Pat
 def test_the_options_of_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder, out = str(tiny_folder("bart", tmp_path / "bart")), str(tmp_path / "page.png")
     encoder = ["--role", "encoder"]
-    cases = [["--map", "1", "--target", "0:3"], [*encoder, "--view", "rollout"]]
+    cases = [["--map", "1", "--target-range", "0:3"], [*encoder, "--view", "rollout"]]
     cases.append(["--role", "decoder", "--view", "heads"])
     for options in cases:
         assert main(["show", folder, "the old cat", "--out", out, *options]) == 0, capsys.readouterr().err
     assert main(["show", folder, "the old cat", "--out", str(tmp_path / "page.html"), *encoder]) == 0
     assert main(["show", folder, "the old cat", "--out", out, "--kind", "norms"]) == 2
-    assert "no norms; it has weights, gradient, effect" in capsys.readouterr().err
+    assert "no norms; it has weights, gradient, integrated, effect" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["gpt2", "bart", "albert", "bert"])
@@ -99,8 +99,10 @@ def test_what_a_written_token_or_a_class_owes_to_the_text(name: str, tmp_path: P
         return
     both = run.attribute(TEXT, kinds=["weights", "effect", "gradient"]).lookups[0]
     assert [*both.alternatives][-2:] == ["gradient", "effect"]
-    effects, gradient = (run.attribute(TEXT, kinds=[kind]) for kind in ("effect", "gradient"))
+    effects, gradient, path = (run.attribute(TEXT, kind=kind) for kind in ("effect", "gradient", "integrated"))
     np.testing.assert_allclose(gradient.weights.weights.sum(-1), 1, rtol=1e-5)
+    np.testing.assert_allclose(path.weights.weights.sum(-1), 1, rtol=1e-5)
+    assert not np.allclose(path.weights.weights, gradient.weights.weights, atol=1e-4)
     assert effects.weights.target == (gradient.weights.target if name == "albert" else both.target)
     inputs = run.read_input(TEXT)
     output = run._write_output(TEXT, inputs, AttributionOptions())
@@ -253,7 +255,13 @@ def test_a_text_with_too_many_weights_is_refused_with_what_fits(tmp_path: Path, 
 def test_a_sound_of_another_rate_or_width_is_read(tmp_path: Path):
     run = open_run(tiny_folder("whisper", tmp_path / "a"))
     expected = run.attribute(str(sound(tmp_path / "high.wav"))).lookups[0].weights
-    low = run.attribute(str(sound(tmp_path / "low.wav", 8000))).lookups[0].weights
+    cross, encoder, _ = run.attribute(str(sound(tmp_path / "low.wav", 8000))).lookups
+    assert cross.patches is not None  # the spectrogram, with a column for each key
+    assert (cross.patches.columns, cross.patches.pixels.shape[1]) == (len(cross.source), len(cross.source))
+    assert np.ptp(cross.patches.pixels) > 50
+    assert encoder.patches is None
+    assert cross.recording is not None
+    low = cross.weights
     np.testing.assert_allclose(low, expected, atol=0.02)
     wide = sound(tmp_path / "wide.wav", width=3)
     np.testing.assert_allclose(run.attribute(str(wide)).lookups[0].weights, expected, atol=1e-6)

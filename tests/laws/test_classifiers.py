@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
+from regard.errors import InputError
 from regard.models.esim import Esim, EsimConfig
 from regard.models.gpt2 import GPT2Classifier, GPT2Config
 from regard.models.han import AttentionPooling, FlatAttention, FlatConfig, Han, HanConfig
@@ -34,6 +35,11 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], list[Any]]]
     "conditional": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, reading="none")), collate_two_texts, PAIRS),
     "last": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, reading="last")), collate_two_texts, PAIRS),
     "by-word": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR)), collate_two_texts, PAIRS),
+    "compared": (
+        lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, score="dot", shared=True, compare=True)),
+        collate_two_texts,
+        PAIRS,
+    ),
     "esim": (lambda: Esim(11, 3, EsimConfig(**PAIR)), collate_two_texts, PAIRS),
     "esim one way": (lambda: Esim(11, 3, EsimConfig(**PAIR, both_ways=False)), collate_two_texts, PAIRS),
     "both-ways": (lambda: Rocktaschel(11, 3, RocktaschelConfig(**PAIR, both_ways=True)), collate_two_texts, PAIRS),
@@ -172,7 +178,10 @@ def test_rows_read_in_parts_are_read_as_ever(parts: int, lengths: list[int]):
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("reading", [ReadOnce(3), ReadByWord(3)])
+COMPARED = RocktaschelConfig(width=3, score="dot", compare=True)
+
+
+@pytest.mark.parametrize("reading", [ReadOnce(3), ReadByWord(RocktaschelConfig(width=3), 3), ReadByWord(COMPARED, 3)])
 def test_derivatives_of_readings(reading: ReadOnce | ReadByWord):
     premise, words, last = (torch.randn(2, *size, 3, dtype=torch.float64) for size in ((4,), (5,), ()))
     lengths, of_words = torch.tensor([4, 2]), torch.tensor([5, 3])
@@ -181,3 +190,28 @@ def test_derivatives_of_readings(reading: ReadOnce | ReadByWord):
         return reading.double()(Memory.of(premise, lengths), words, last, of_words)
 
     assert torch.autograd.gradcheck(read, tuple(each.requires_grad_() for each in (premise, words, last)))
+
+
+def test_words_read_by_products_and_comparisons():
+    """The equations of the docstring, a word at a time, for one pair."""
+    reading = ReadByWord(COMPARED, 4).double()
+    queries, carried, compared = reading.queries, reading.carried, reading.compared
+    assert queries is not None
+    assert compared is not None
+    premise, words = (torch.randn(length, 4, dtype=torch.float64) for length in (5, 3))
+    read = torch.zeros(3, dtype=torch.float64)
+    reads = [read]
+    for word in words:
+        context = (premise @ (word + queries.weight @ read)).softmax(0) @ premise
+        parts = torch.cat([word, context, word - context, word * context])
+        read = (compared.weight @ parts + compared.bias).relu() + (carried.weight @ read).tanh()
+        reads.append(read)
+    expected = torch.cat([read, torch.stack(reads).amax(0)])
+    result = reading(Memory.of(premise[None], torch.tensor([5])), words[None], words[:1], torch.tensor([3]))
+    torch.testing.assert_close(result[0], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("option", [{"score": "dot"}, {"compare": True}])
+def test_comparisons_are_word_by_word(option: dict[str, Any]):
+    with pytest.raises(InputError, match="need reading: word-by-word"):
+        RocktaschelConfig(reading="last", **option)

@@ -86,7 +86,7 @@ SMALL |= {"encoder_width": 3, "dropout": 0.0, "shared": False}
 def part(registry: Registry, name: str) -> Any:
     """The sizes of a small model; encoders of two directions have half the width in each."""
     kind = registry[name].config_class
-    halves = {"width": 3} if registry is ENCODERS and name in ("bahdanau", "pointer-generator") else {}
+    halves = {"width": 3} if registry is ENCODERS and name in ("bahdanau", "pointer-generator", "span-reader") else {}
     return kind(**{field.name: (SMALL | halves)[field.name] for field in fields(kind) if field.name in SMALL})
 
 

@@ -27,6 +27,7 @@ CONFIGS: dict[str, LanguageModelConfig] = {
     "attention-copying": AttentionLanguageModelConfig(embedding=5, width=7, window=3, copying=True),
     "lstmn": LSTMNConfig(embedding=5, width=7, attention=3, window=3),
     "lstmn-distances": LSTMNConfig(embedding=5, width=7, attention=3, window=3, positions="bucketed"),
+    "lstmn-gated": LSTMNConfig(embedding=5, width=7, attention=3, window=3, gated=True),
     "gpt2": GPT2Config(layers=2, width=6, heads=2, context=11),
     "llama": LlamaConfig(layers=2, width=8, heads=2, key_value_heads=1, context=11),
     "llama-window": LlamaConfig(layers=2, width=8, heads=4, window=3, normalized=True, tied=False, context=11),

@@ -13,7 +13,7 @@ from regard.models.catalog import LANGUAGE_MODELS
 from regard.models.gpt2 import GPT2, GPT2Config
 from regard.models.language_model import RecurrentLanguageModelConfig
 from regard.models.lstmn import LSTMNConfig
-from tests.oracle.reference import drawn, numbers, softmax, step_lstm
+from tests.oracle.reference import drawn, numbers, sigmoid, softmax, step_lstm
 
 
 def make(config: Any, vocabulary: int = 13) -> Any:
@@ -59,22 +59,28 @@ def test_attention_over_what_was_before(itself: bool):
         past.append(hidden)
 
 
-@pytest.mark.parametrize("positions", ["none", "bucketed"])
-def test_lstmn(positions: Any):
-    """Equations 4 to 10 of Cheng 2016, and with a learned number for each distance within the softmax."""
-    model = make(LSTMNConfig(embedding=5, width=7, attention=3, window=4, positions=positions, tied=False))
+@pytest.mark.parametrize(("positions", "gated"), [("none", False), ("bucketed", False), ("none", True)])
+def test_lstmn(positions: Any, gated: bool):
+    """Equations 4 to 10 of Cheng 2016, with a learned number for each distance, and with a gate for the last state."""
+    sizes: Any = {"embedding": 5, "width": 7, "attention": 3, "window": 4, "tied": False}
+    model = make(LSTMNConfig(**sizes, positions=positions, gated=gated))
     score = model.attend.score
     near = np.zeros(9) if positions == "none" else numbers(model.positions.table)[0]
     query, key, energy = numbers(score.query_weight), numbers(score.key_weight), numbers(score.energy)
     hiddens, cells, read = [], [], np.zeros(7)
     found = model(WORDS, model.begin(1))[0][0]
-    for place, inputs in enumerate(embedded(model)):
+    for place, inputs in enumerate(words := embedded(model)):
         read_cell = np.zeros(7)
         if hiddens:
             tape, memory = np.array(hiddens[-4:]), np.array(cells[-4:])
-            scores = np.tanh(np.concatenate([inputs, read]) @ query + tape @ key) @ energy
+            keys = words[:place][-4:] if gated else tape
+            scores = np.tanh(np.concatenate([inputs, read]) @ query + keys @ key) @ energy
             weights = softmax(scores + near[len(tape) : 0 : -1])
             read, read_cell = weights @ tape, weights @ memory
+            if gated:
+                joined = np.concatenate([inputs, hiddens[-1]])
+                gate = sigmoid(numbers(model.gate.weight) @ joined + numbers(model.gate.bias))
+                read, read_cell = gate * hiddens[-1] + (1 - gate) * read, gate * cells[-1] + (1 - gate) * read_cell
         hidden, cell = step_lstm(model.cell, inputs, read, read_cell)
         wanted = numbers(model.output.weight) @ hidden + numbers(model.output.bias)
         np.testing.assert_allclose(numbers(found[place]), wanted, rtol=1e-10)

@@ -8,9 +8,12 @@ import torch
 from torch import nn
 
 from regard.attention.record import record
-from regard.models.span_reader import FILTERS, SpanReader, SpanReaderConfig
+from regard.data.questions import Question
+from regard.models.span_reader import FILTERS, SpanEncoder, SpanReader, SpanReaderConfig
 from regard.nn.encoders import MatchingEncoder
 from regard.nn.layers import TokenEmbedding
+from regard.tasks.extractive_qa.data import ExtractiveQA, Questions, WindowSplitter
+from regard.text import Tokenizer, TokenizerSettings
 from tests.oracle import reference
 from tests.oracle.reference import Array, Parameters
 
@@ -204,3 +207,32 @@ def test_gradients_of_the_encoder():
         return memory.value
 
     assert torch.autograd.gradcheck(read, table.table.weight.detach().clone().requires_grad_())
+
+
+def test_a_span_reader_as_encoder_reads_one_text_as_a_question_and_its_context():
+    """Its states are those of the reader, with u and v by the shares of the ends; without a mark all is asked."""
+    question, context = "Who won the game in June?", "The Broncos won The Game in 1894 and Lions won nothing in june."
+    settings = TokenizerSettings("word")
+    tokenizer = Tokenizer.train(settings, [question, context, f"{question} {context}"])
+    torch.manual_seed(2)
+    encoder = SpanEncoder(tokenizer.size, sizes := SpanReaderConfig(embedding=7, width=5)).double().eval()
+    encoder.describe(tokenizer.pieces(range(tokenizer.size)))
+    source = [*tokenizer.encode(f"{question} {context}"), tokenizer.special.end]
+    splitter = WindowSplitter(tokenizer, ExtractiveQA(data=Questions(train="a"), tokenizer=settings, model=sizes))
+    (window,) = splitter.split(Question(question, context, (), ""))
+    count = len(window.question)
+    window = window._replace(question=source[:count])  # a mark before a word is another token than one at the end
+    words, lengths, read, read_lengths, features, *_ = splitter.collate([window]).inputs
+    inputs = encoder.embedding(words), lengths, encoder.embedding(read), read_lengths, features.double()
+    states, summary, composed, logits = encoder.compose(*inputs)
+    wanted = composed + logits[:, 1:].softmax(1) @ encoder.edges
+    plain = source[: count - 1]
+    rows = nn.utils.rnn.pad_sequence([torch.tensor(source), torch.tensor(plain)], batch_first=True)
+    memory = encoder(rows, torch.tensor([len(source), len(plain)]))
+    torch.testing.assert_close(memory.value[0, :count], states[0])
+    torch.testing.assert_close(memory.value[0, count:-1], wanted[0, : len(window.part)])
+    torch.testing.assert_close(memory.summary[0], summary[0])
+    torch.testing.assert_close(
+        encoder(rows[1:, : len(plain)], torch.tensor([len(plain)])).value[0], memory.value[1, : len(plain)]
+    )
+    assert not memory.value[1, len(plain) :].any()

@@ -83,6 +83,24 @@ def test_evaluate_gives_the_run_s_metrics(tmp_path: Path):
         run.evaluate([])
 
 
+def test_a_run_is_saved_with_its_present_weights(tmp_path: Path):
+    run = regard.load(make(tmp_path)[0], task=Seq2SeqRun)
+    with torch.no_grad():
+        run.model.decoder.output.weight.neg_()
+    run.save(tmp_path / "copy")
+    copy = regard.load(tmp_path / "copy").model.state_dict()
+    assert all(torch.equal(tensor, copy[name]) for name, tensor in run.model.state_dict().items())
+    with pytest.raises(InputError, match="already holds a run"):
+        run.save(tmp_path / "copy")
+    with pytest.raises(InputError, match="is a model named luong; regard exports bert"):
+        regard.export(run, tmp_path / "exported")
+    run.folder = None
+    for write in (run.save, lambda out: regard.export(run, out)):
+        with pytest.raises(InputError, match="this run has no folder"):
+            write(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_shared_tokenizer_is_loaded_once(tmp_path: Path):
     shared = SETTINGS.replace("target: {kind: character}", "shared: true")
     run = regard.load(make(tmp_path, settings=shared)[0])

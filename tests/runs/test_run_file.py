@@ -14,6 +14,7 @@ from pydantic_core import to_jsonable_python
 from regard.attention.align import Align
 from regard.cli.main import main
 from regard.data.pairs import Parallel
+from regard.data.usual_columns import recognize_columns
 from regard.errors import InputError
 from regard.models.catalog import MODELS
 from regard.runs import run_file
@@ -58,6 +59,13 @@ def test_a_number_that_is_the_name_of_a_folder(tmp_path: Path, monkeypatch: pyte
             "id,comment_text,toxic,rude\n7,a,0,1\n8,b,1,0\n",
             {"text": "comment_text", "label": ("toxic", "rude")},
         ),
+        (
+            "multi-label",
+            'plot,genre\na,"x, y"\nb,"y, x"\nc,x\nd,y\n',
+            {"text": "plot", "label": "genre", "separator": ","},
+        ),
+        ("translate-rnn", "id,en,de\n1,a,b\n", {"source": "en", "target": "de"}),
+        ("translate-rnn", "a\tb\tCC-BY 2.0\nc\td\tCC-BY 2.0\n", {"source": 1, "target": 2}),
         ("summarise", "article,highlights\na,b\n", {"source": "article", "target": "highlights"}),
         ("captions", "file_name,caption\na.png,b\n", {"image": "file_name", "captions": "caption"}),
         ("spoken-digits", "file_name,transcription\na.wav,b\n", {"audio": "file_name", "transcript": "transcription"}),
@@ -80,6 +88,39 @@ def test_usual_columns_are_recognized(recipe: str, content: str, columns: Any, t
     assert getattr(run_file.read(path_of(recipe), named, is_new=True).data, key) == "mine"
     path.write_bytes(b"\0")  # the run file of a run reads no data
     run_file.read(path_of(recipe), settings)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "content", "columns"),
+    [
+        ("classify", "a.jsonl", '{"review": "a", "sentiment": "b"}', {"text": "review", "label": "sentiment"}),
+        ("classify", "a.json", '[{"Text": "a", "Label": "b"}]', {"text": "Text", "label": "Label"}),
+        ("esim", "a.tsv", "gold_label\tsentence1\tsentence2\na\tb\tc", {"label": "gold_label"}),
+        ("classify", "a.txt", "content,class\na,b", {"text": "content", "label": "class"}),
+        ("translate-rnn", "a.tsv", "id\ten\tde\n1\ta\tb", {"source": "en", "target": "de"}),
+        (
+            "translate-rnn",
+            "a.jsonl",
+            '{"translation": {"de": "a", "en": "b"}}',
+            {"source": "translation.de", "target": "translation.en"},
+        ),
+        (
+            "spans",
+            "a.jsonl",
+            '{"question": "a", "context": "b", "answers": {"text": ["b"], "answer_start": [0]}}',
+            {"answer": "answers.text", "answer_start": "answers.answer_start"},
+        ),
+        ("tagging", "a.conllu", "1\ta\ta\tDET\n\n", {"word": 2, "tag": 4}),
+    ],
+)
+def test_usual_columns_of_other_files(recipe: str, name: str, content: str, columns: Any, tmp_path: Path):
+    path = tmp_path / name
+    path.write_text(content + "\n", encoding="utf-8")
+    settings = [f"data.train=[{path}]" if recipe == "spans" else f"data.train={path}"]
+    if recipe == "translate-rnn":
+        settings = [f"data={{kind: table, train: {path}}}"]
+    section = run_file.read(path_of(recipe), settings).data
+    assert recognize_columns(section, ()).items() >= columns.items()
 
 
 def test_a_document_of_squad_has_no_columns_to_recognize(tmp_path: Path):

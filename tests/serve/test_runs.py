@@ -17,8 +17,9 @@ from PIL import Image
 
 from regard.attention.intervene import Cut, intervene
 from regard.attribution.attention import full_names, score_output, source_attention_names
-from regard.attribution.effects import MapCut
+from regard.attribution.effects import MapCut, apply_cuts
 from regard.attribution.kinds import Kind
+from regard.audio import Sound, encode_audio
 from regard.data.pairs import Pair
 from regard.decoding.search import Search
 from regard.errors import InputError
@@ -42,9 +43,11 @@ from tests.pictures.test_view import numbers
 from tests.serve import toys
 from tests.serve.serving import serving
 from tests.tasks.test_kinds import blanks, classes
+from tests.tasks.test_speech import untrained
 
 SOURCE = "das Haus ist alt"
 DOCUMENT = f"{SOURCE} . ein Baum"
+SENTENCES = f"{SOURCE} . Ein Baum"
 QUESTION = {"question": "ein Haus", "context": SOURCE}
 
 
@@ -184,6 +187,56 @@ def test_every_output_of_a_text_is_predicted_again_under_cuts(name: str):
         assert answer.json()["after"] == pytest.approx(cut["after"], abs=1e-5)
         refused = post(address, "attention", body | {"cuts": [{"keys": [99]}]})
     assert (refused.status_code, "keys [99] do not exist" in refused.json()["error"]) == (422, True)
+
+
+def noise(side: int, *channels: int) -> bytes:
+    """A PNG file of noise."""
+    pixels = np.random.default_rng(1).integers(0, 256, (side, side, *channels), dtype=np.uint8)
+    Image.fromarray(pixels).save(content := io.BytesIO(), "png")
+    return content.getvalue()
+
+
+CUT_SOURCES = {
+    "image": (toys.vit, noise(12, 3), Cut(keys=[2])),  # behind [CLS]
+    "caption": (toys.captioner, noise(16), Cut(keys=[1])),
+    "recording": (untrained, Sound(np.sin(np.arange(3000, dtype=np.float32) / 9) / 2, 8000), Cut(keys=[1])),
+    "pair": (lambda: classes("rocktaschel"), ("the cat sat", "on the mat"), Cut(keys=[1], rows=[0])),
+    "document": (toys.classifier, SENTENCES, Cut(keys=[1], rows=[1])),  # the longer sentence is the last row
+    "flat document": (lambda: classes("flat-attention"), "the cat sat. on the mat", Cut(keys=[1])),
+}
+
+
+@pytest.mark.parametrize("name", CUT_SOURCES)
+def test_patches_pairs_and_sentences_are_cut(name: str):
+    make, example, cut = CUT_SOURCES[name]
+    run: Any = make()
+    options = AttributionOptions()
+    found = run.compare_cuts(example, [MapCut(keys=[1])], options)
+    assert found["before"] != pytest.approx(found["after"], abs=1e-5)
+    only = "words.summary" if "document" in name else [*run.cut_modules]
+    with torch.no_grad(), intervene(run.model, cut, only=only):
+        (expected,) = run.predict([example])
+    got, same = (each["prediction"] for each in (found, run.compare_cuts(example, [MapCut(keys=[])], options)))
+    assert got == expected.to_json()
+    assert same == run.predict([example])[0].to_json() != got
+    with pytest.raises((InputError, ValueError), match=r"\[99\] do not exist"):
+        run.compare_cuts(example, [MapCut(keys=[99])], options)
+    with serving(of(run)) as address:
+        content = encode_audio(example) if isinstance(example, Sound) else example
+        texts = content if isinstance(content, tuple) else [content]
+        texts = [base64.b64encode(each).decode() if isinstance(each, bytes) else each for each in texts]
+        values = dict(zip(run.inputs, texts, strict=False))
+        answer = post(address, "attention", values | {"cuts": [{"keys": [1]}]})
+    assert answer.json()["after"] == pytest.approx(found["after"], abs=1e-3)
+
+
+def test_a_whole_sentence_is_cut_in_both_levels():
+    run = toys.classifier()
+    found = run.compare_cuts(SENTENCES, [MapCut(keys=range(5))], AttributionOptions())
+    cuts = {"words.summary": [Cut(keys=range(5), rows=[1])], "sentences.summary": [Cut(keys=[0])]}
+    with torch.no_grad(), apply_cuts(run.model, cuts):
+        (expected,) = run.predict([SENTENCES])
+    assert found["prediction"] == expected.to_json()
 
 
 BAD_CUTS = [
@@ -395,7 +448,7 @@ def test_a_run_begins_with_the_example_that_its_folder_keeps(request_kept: Any, 
     assert one.about.get("example") == (request_kept if shown else None)
 
 
-ALL: list[Kind] = ["weights", "gradient", "norms", "rollout"]
+ALL: list[Kind] = ["weights", "gradient", "integrated", "norms", "rollout"]
 
 
 def names(view: dict[str, Any]) -> list[str]:
@@ -419,18 +472,18 @@ def test_a_missing_kind_is_refused_before_the_first_token():
     with serving(of(toys.translator())) as address:
         answer = post(address, "stream", {"text": SOURCE, "view": True, "kinds": ["rollout"]})
     assert answer.status_code == 422
-    assert answer.json()["error"].startswith("this run's model has no rollout; it has weights, gradient, norms")
+    assert answer.json()["error"].startswith("this run's model has no rollout; it has weights, gradient, integr")
 
 
 def test_kinds_of_generated_text():
     """The view that comes at last has the rows that were streamed, and those that the whole text has."""
     run, prompt = toys.language_model(), "the house"
     with serving(of(run)) as address:
-        _, *tokens, done = lines(address, {"text": prompt, "tokens": 5, "view": True, "kinds": ALL[:3]})
+        _, *tokens, done = lines(address, {"text": prompt, "tokens": 5, "view": True, "kinds": ALL[:4]})
     (one,) = done["view"]["lookups"]
-    weights, gradient, norms = one["maps"]
+    weights, gradient, _, norms = one["maps"]
     pieces = [{"</s>": "∎"}.get(each["piece"], each["piece"]) for each in tokens]
-    assert (names(done["view"]), one["target"]) == (ALL[:3], pieces)
+    assert (names(done["view"]), one["target"]) == (ALL[:4], pieces)
     assert one["source"] == ["∎", "the", "house", *pieces[:-1]]
     found = numbers(weights).reshape(2, 3, len(pieces), -1)
     for place, each in enumerate(tokens):
@@ -452,18 +505,18 @@ def test_kinds_of_documents_questions_and_images():
         def attention(name: str, body: dict[str, Any], kinds: list[Kind]) -> httpx.Response:
             return httpx.post(f"{address}/api/runs/{name}/attention", json=body | {"kinds": kinds}, timeout=60)
 
-        document = attention("classifier", {"text": DOCUMENT}, ALL[:3]).json()["view"]
+        document = attention("classifier", {"text": DOCUMENT}, ALL[:4]).json()["view"]
         answer, picture = (
             attention("reader", QUESTION, ALL).json()["view"],
             attention("vit", image(), ["weights", "rollout"]).json()["view"],
         )
         refused = attention("classifier", {"text": DOCUMENT}, ALL)
         about = {each["name"]: each["kinds"] for each in httpx.get(address + "/api/runs").json()["runs"]}
-    assert document == build_payload(classifier.attribute(DOCUMENT, kinds=ALL[:3]).lookups)
+    assert document == build_payload(classifier.attribute(DOCUMENT, kinds=ALL[:4]).lookups)
     assert answer == build_payload(reader.attribute((QUESTION["question"], QUESTION["context"]), kinds=ALL).lookups)
-    assert [names(document), names(answer), names(picture)] == [ALL[:3], ALL, ["weights", "rollout"]]
+    assert [names(document), names(answer), names(picture)] == [ALL[:4], ALL, ["weights", "rollout"]]
     assert (refused.status_code, "rollout" in refused.json()["error"]) == (422, True)
-    assert about == {"classifier": ALL[:3], "reader": [*ALL, "effect"], "vit": ["weights", "rollout"]}
+    assert about == {"classifier": ALL[:4], "reader": [*ALL, "effect"], "vit": ["weights", "rollout"]}
 
 
 EMPTY = ["the text is empty, so the prediction means nothing"]

@@ -94,7 +94,9 @@ def vit() -> ImageClassificationRun:
     torch.manual_seed(3)
     config = VitConfig(image=12, patch=4, channels=3, layers=2, width=12, heads=3, hidden=13)
     settings = ImageClassification(data=ImageFolders(train="images"), model=config)
-    return ImageClassificationRun(settings, Vit(2, config).eval(), ["square", "round"])
+    model = Vit(2, config).eval()
+    nn.init.normal_(model.get_parameter("output.weight"), std=2.0)
+    return ImageClassificationRun(settings, model, ["square", "round"])
 
 
 def captioner() -> ImageCaptioningRun:

@@ -1,6 +1,7 @@
 """Classification: it learns, starts from a run that fills in blanks, and refuses what does not fit."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -205,3 +206,31 @@ def test_the_loss_of_an_example_is_multiplied_by_the_weight_of_its_class():
 
 def test_the_accuracy_of_a_constant_prediction():
     assert describe_constant_accuracy(count_labels(EXAMPLES)) == "always 'a' has an accuracy of 60"
+
+
+def test_training_pairs_with_hypernyms(tmp_path: Path):
+    """A right hypernym is entailed and a wrong one is not; negated texts and other labels have none."""
+    rows = [
+        ("a dog runs", "a cat sleeps", "NEUTRAL"),
+        ("An oboe is here", "x", "ENTAILMENT"),
+        ("no dog runs", "x", "NEUTRAL"),
+        ("the dog runs", "x", "-"),
+        ("nothing", "x", "NEUTRAL"),
+    ]
+    file = tmp_path / "pairs.tsv"
+    file.write_text("text\tsecond\tlabel\n" + "".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    hypernyms = {"animal": ("dog", "cat"), "thing to play": ("oboe",)}
+    data = LabelledTables(train=str(file), valid=str(file), second="second", hypernyms=hypernyms)
+    splits = data.load()
+    assert [(*example.texts, example.label) for example in splits.valid] == rows
+    assert [(*example.texts, example.label) for example in splits.train[:6]] == [
+        rows[0],
+        ("a dog runs", "an animal runs", "ENTAILMENT"),
+        ("a dog runs", "a thing to play runs", "NEUTRAL"),
+        rows[1],
+        ("An oboe is here", "a thing to play is here", "ENTAILMENT"),
+        ("An oboe is here", "an animal is here", "NEUTRAL"),
+    ]
+    assert len(splits.train) == 9
+    held_out = replace(data, valid=None, held_out=0.5).load()
+    assert {(*example.texts, example.label) for example in held_out.valid} <= set(rows)

@@ -128,7 +128,8 @@ def test_readings_of_pairs(reading: str, rows: int, tmp_path: Path):
     pairs = ["a dog runs\tthere is a dog\tyes", "a dog runs\tthere is a cat\tno"] * 20
     (tmp_path / "pairs.tsv").write_text("\n".join(["a\tb\tlabel", *pairs]), encoding="utf-8")
     data = [f"data.train={tmp_path / 'pairs.tsv'}", "data.text=a", "data.second=b", "data.label=label"]
-    small = [f"model.reading={reading}", "model.width=24", "training.steps=10", "training.batch_tokens=256"]
+    small = [f"model.reading={reading}", "model.score=additive", "model.compare=false"]
+    small += ["model.width=24", "training.steps=10", "training.batch_tokens=256"]
     launch.train(run_file.read(path_of("entailment"), [*data, *QUICK, *small]), tmp_path / "run")
     run = opened(tmp_path / "run")
     if not rows:

@@ -73,7 +73,7 @@ def test_the_test_set_or_the_validation_examples_are_scored(caplog: pytest.LogCa
     assert CountingRun(data()).evaluate(["x"]) == {"count": 1}
     assert caplog.messages == [
         "scored: 13 examples, test.csv",
-        "there is no test set: scored on the validation examples, which chose the checkpoint; new ones are fairer",
+        "there is no test set: scored on the validation examples, which also selected the checkpoint (optimistic)",
         "scored: 1,200 examples, held out of a.csv by data.split_seed 7",
     ]
     with pytest.raises(InputError, match="no examples are given; give files"):

@@ -373,3 +373,28 @@ def test_a_picture_of_a_long_context_has_the_words_around_the_answer(monkeypatch
         shown: Any = draw_around(places, weights, "title")
         labels = shown.target
         assert (len(labels), labels[0], labels[12]) == expected
+
+
+def test_generated_answers_start_from_a_span_reader(tmp_path: Path):
+    """The encoder has its weights and its words, and another encoder does not fit."""
+    places = [f"{name} is in {place}." for name, place in zip(NAMES, PLACES, strict=True)]
+    rows = [
+        {"question": f"where is {n}?", "context": " ".join(places), "answer": p}
+        for n, p in zip(NAMES, PLACES, strict=True)
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    quick = [f"data.{part}={tmp_path / 'a.jsonl'}" for part in ("train", "valid")]
+    quick += ["data.answer=answer", "training.steps=2", "training.warmup=1"]
+    sizes = ["model.embedding=8", "model.width=6"]
+    launch.train(run_file.read(path_of("span-reader"), [*quick, *sizes]), tmp_path / "reader")
+    reader = load(tmp_path / "reader", "cpu").model.state_dict()
+    decoder = [f"model.decoder.{name}=6" for name in ("embedding", "width", "attention")]
+    quick += [f"training.start={tmp_path / 'reader'}", "training.learning_rate=1e-9", "search.beam=1", *decoder]
+    sizes = ["model.encoder.embedding=8", "model.encoder.width=6"]
+    launch.train(run_file.read(path_of("squad"), [*quick, *sizes]), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu")
+    for name, value in reader.items():
+        torch.testing.assert_close(run.model.encoder.state_dict()[name], value, atol=1e-6, rtol=0)
+    assert run.predict(["where is bob? bob is in paris."])[0].text is not None
+    with pytest.raises(InputError, match="weights do not fit SpanEncoder"):
+        launch.train(run_file.read(path_of("squad"), [*quick, "model.encoder.width=5"]), tmp_path / "next")

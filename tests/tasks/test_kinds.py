@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.attention.record import record
 from regard.attribution.attention import ValueNorms
-from regard.attribution.kinds import Kind
+from regard.attribution.kinds import GRADIENTS, Kind
 from regard.cli.show import choose_maps
 from regard.data.images import ImageFolders
 from regard.errors import InputError
@@ -166,7 +166,7 @@ def test_blanks(kind: Kind):
     assert len(reading.weights.source) == 8
     first, second = run.fill([text], best=1)[0]
     assert reading.prediction.text == first[0].text
-    if kind == "gradient":
+    if kind in GRADIENTS:
         assert reading.weights.target == (first[0].token, second[0].token)
     else:
         assert reading.weights.target == reading.weights.source
@@ -186,7 +186,7 @@ def test_spans(kind: Kind):
     run = spans()
     reading = run.attribute(("the cat", TEXT), kinds=[kind])
     np.testing.assert_allclose(reading.weights.weights.sum(-1), 1, rtol=1e-6)
-    if kind != "gradient":
+    if kind not in GRADIENTS:
         assert reading.weights.target == reading.weights.source
         return
     begins, ends = reading.weights.target
@@ -201,7 +201,7 @@ def test_classes(name: str, kind: Kind):
     run = classes(name)
     text: Any = (TEXT, "the dog sat") if name in PAIRED else "the cat sat. on the mat the cat sat. on the mat."
     if kind == "rollout" and name != "bert":
-        with pytest.raises(InputError, match="this run's model has no rollout; it has weights, gradient, norms"):
+        with pytest.raises(InputError, match="has no rollout; it has weights, gradient, integrated, norms"):
             run.attribute(text, kinds=[kind])
         return
     looked = run.attribute(text, kinds=[kind])
@@ -209,13 +209,13 @@ def test_classes(name: str, kind: Kind):
     assert looked.prediction.probabilities == pytest.approx(run.predict([text])[0].probabilities)
     if isinstance(looked.weights, Alignment):
         np.testing.assert_allclose(looked.weights.weights.sum(-1), 1, rtol=1e-6)
-    elif kind == "gradient" or name == "bert":
+    elif kind in GRADIENTS or name == "bert":
         assert isinstance(looked.weights, TextWeights)
         whole = np.abs(looked.weights.weights).sum()
         assert 0.5 < whole < 1 if looked.weights.averaged else whole == pytest.approx(1)
-        assert looked.weights.signed or kind != "gradient"
+        assert looked.weights.signed or kind not in GRADIENTS
         assert looked.weights.labels == tuple(" ".join(text if isinstance(text, tuple) else [text]).split())
-        assert looked.weights.name == (looked.prediction.text if kind == "gradient" else "the class")
+        assert looked.weights.name == (looked.prediction.text if kind in GRADIENTS else "the class")
     else:
         assert isinstance(looked.weights, DocumentWeights)
         assert looked.weights.weights.sum() == pytest.approx(1)

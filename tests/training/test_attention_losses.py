@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -64,19 +65,24 @@ def penalty(name: str, weights: Tensor, known: Tensor) -> Tensor:
     """The formula of a penalty, for the weights of one pair, `(head, query, key)`."""
     if name == "guided":
         return guidance(weights.mean(0), known)
+    if name == "guided_input":  # the row that reads a word, after the one that predicts it
+        return guidance(weights.mean(0)[1:], known[:-1])
     if name == "diagonal":
         targets, sources = map(torch.tensor, weights.shape[1:])
         return diagonal(weights.mean(0), targets, sources)
     return {"doubly_stochastic": doubly_stochastic, "entropy": entropy, "coverage": coverage}[name](weights).mean()
 
 
-@pytest.mark.parametrize("name", ["doubly_stochastic", "entropy", "coverage", "guided", "diagonal"])
+@pytest.mark.parametrize("name", ["doubly_stochastic", "entropy", "coverage", "guided", "guided_input", "diagonal"])
 @pytest.mark.parametrize("build", [luong, transformer])
 def test_a_penalty_is_added_for_real_positions(build, name: str):
     """A half of what the formula gives for each pair alone, where nothing is padded; and its gradient counts."""
     both = tokenizers()
     model = build(both)
-    plain, one = (task(both, model, AttentionLosses(**{name: share})) for share in (0.0, 0.5))
+    shares: list[dict[str, Any]] = [{name: share} for share in (0.0, 0.5)]
+    if name == "guided_input":
+        shares = [{"guided": share, name: True} for share in (0.0, 0.5)]
+    plain, one = (task(both, model, AttentionLosses(**settings)) for settings in shares)
     rows = [0, 1, 2]
     added = one.loss(model, one.batch(0, rows), 1).total - plain.loss(model, plain.batch(0, rows), 1).total
     expected = torch.zeros((), dtype=torch.float64)

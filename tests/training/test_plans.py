@@ -48,7 +48,7 @@ def test_a_shorter_warm_up_is_said(caplog: pytest.LogCaptureFixture):
         training("steps=50")
         training("steps=50", "warmup=20")
     lowered = [message for message in caplog.messages if "lowered" in message]
-    assert lowered == ["training.steps is lowered; training.warmup=5 with it"]
+    assert lowered == ["training.warmup=5, to fit the lowered training.steps"]
 
 
 def test_epochs_in_place_of_steps():

@@ -135,7 +135,11 @@ CASES = {
         {"data.train": "60", "data.valid": "6", "data.test": "6", "data.most": "2"}
         | sized(512, stages="[4, 4]", reader=12, embedding=8, width=16, attention=12, maxout=8)
     ),
-    "squad": Case(sized(800, embedding=16, width=24, attention=24), files.questions),
+    "squad": Case(
+        {"training.batch_tokens": "800", "model.encoder.embedding": "16", "model.encoder.width": "12"}
+        | {f"model.decoder.{name}": "24" for name in ("embedding", "width", "attention")},
+        files.questions,
+    ),
     "summarise": Case(
         sized(500, embedding=16, width=24, attention=24) | {"search.logits_processors": "[]"}, files.mails
     ),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from regard.attribution.gradients import (
     select_log_probabilities,
 )
 from regard.attribution.kinds import (
+    GRADIENTS,
     KIND_VERBS,
     KINDS_WITH_UNIT,
     ROLES,
@@ -46,13 +48,13 @@ Names = str | tuple[str, ...]
 """The modules that attend, as patterns for `record`."""
 Attributed = tuple[Lookups, Alignment]
 """The lookups of every layer and head, if a kind has them, and one aggregated map."""
-LAYERED: tuple[Kind, ...] = ("weights", "gradient", "norms", "rollout", "effect")
+LAYERED: tuple[Kind, ...] = get_args(Kind)
 """Kinds for layers of self-attention with residuals."""
-PLAIN: tuple[Kind, ...] = ("weights", "gradient", "norms", "effect")
+PLAIN: tuple[Kind, ...] = ("weights", *GRADIENTS, "norms", "effect")
 """Kinds for other lookups."""
-RETURNED: tuple[Kind, ...] = ("weights", "gradient", "rollout")
+RETURNED: tuple[Kind, ...] = ("weights", *GRADIENTS, "rollout")
 """Kinds for models of transformers, which return weights without values."""
-GRADIENT_ONLY: tuple[Kind, ...] = ("gradient",)
+GRADIENT_ONLY: tuple[Kind, ...] = (*GRADIENTS,)
 """Kinds for models without attention."""
 
 
@@ -148,7 +150,8 @@ def aggregate_maps(maps: Maps, kind: Kind, numbers: Numbers = None) -> Map:
         if numbers is not None:
             raise InputError("a rollout combines all layers and heads; choose no map")
         return roll_out([*maps.values()])
-    mean = average_maps(maps.stack_heads()[0].double().cpu().numpy(), numbers)
+    stacked = maps.stack_heads()[0].double()
+    mean = average_maps(stacked.cpu().numpy(), numbers)
     return shares(mean) if kind == "norms" else mean
 
 
@@ -207,17 +210,22 @@ def record_source_attention(
     Raises:
         ValueError: The model does not attend to its source.
     """
-    results = []
+    results: dict[int, Tensor] = {}
     names = source_attention_names(model)
-    for first in range(0, len(pairs), BATCH):
+    count = len(pairs)
+    order = sorted(range(count), key=lambda index: len(pairs[index][1]))
+    for first in range(0, count, BATCH):
         checkpoint()
+        indices = order[first : first + BATCH]
+        group = [pairs[index] for index in indices]
         recording = record(model.decoder, only=names, measure=measure)
-        batch, maps = run_forced(model, pairs[first : first + BATCH], recording)
-        weights = maps.stack_heads()
-        targets, sources = batch.target_lengths.tolist(), batch.source_lengths.tolist()
-        for row, (target, source) in enumerate(zip(targets, sources, strict=True)):
-            results.append(weights[row, :, :target, :source].cpu())
-    return results
+        batch, maps = run_forced(model, group, recording)
+        targets = batch.target_lengths.tolist()
+        sources = batch.source_lengths.tolist()
+        rows = zip(indices, maps.stack_heads(), targets, sources, strict=True)
+        for index, weights, target, source in rows:
+            results[index] = weights[:, :target, :source].cpu()
+    return [results[index] for index in range(count)]
 
 
 def source_attention_names(model: EncoderDecoder) -> Names:
@@ -238,7 +246,7 @@ def run_forced(
     """Return a batch of pairs, and the maps recorded by forced decoding."""
     batch = model.collate(pairs).to(next(model.parameters()).device)
     with recording as maps:
-        model(batch.source, batch.source_lengths, batch.target_in)
+        model.features(batch.source, batch.source_lengths, batch.target_in)
     return batch, maps
 
 
@@ -289,10 +297,11 @@ def attribute_cross_attention(
     """
     labels = sides[0].pieces, sides[1].pieces
     pair = output[0], output[1][:-1]
-    if kind == "gradient":
+    if kind in GRADIENTS:
         check_no_maps(maps)
-        gradient = compute_input_gradient(model, *output)
-        attention = Alignment(shares(gradient.double().cpu().numpy()), *labels)
+        gradient = compute_input_gradient(model, *output, steps=GRADIENTS[kind])
+        amounts = gradient.double().cpu().numpy()
+        attention = Alignment(shares(amounts), *labels)
         return to_single_map(attention, kind), attention
     names = source_attention_names(model)
     if kind == "effect":
@@ -302,17 +311,20 @@ def attribute_cross_attention(
         if model.encoder.self_attention is None:
             raise InputError(NO_LAYERS)
         encoder = full_names("encoder", model.encoder.self_attention)
-        recording = record(model, only=[*encoder, *full_names("decoder", names)])
+        decoder = full_names("decoder", names)
+        recording = record(model, only=[*encoder, *decoder])
         _, recorded = run_forced(model, [pair], recording)
         encoded = [name for name in recorded if name.startswith("encoder.")]
-        cross = recorded.exclude(*encoded).stack_heads()[0].cpu()
         layers = roll_out([recorded[name] for name in encoded])
-        attention = Alignment(average_maps(cross.numpy(), maps) @ layers, *labels)
+        cross = recorded.exclude(*encoded).stack_heads()[0]
+        mean = average_maps(cross.cpu().numpy(), maps)
+        attention = Alignment(mean @ layers, *labels)
         return to_single_map(attention, kind), attention
     measure = choose_measure(model, kind)
     recording = record(model.decoder, names, measure=measure, breakdown=True)
     _, recorded = run_forced(model, [pair], recording)
-    attention = Alignment(aggregate_maps(recorded, kind, maps), *labels)
+    joined = aggregate_maps(recorded, kind, maps)
+    attention = Alignment(joined, *labels)
     lookups = build_lookups(recorded, kind, *sides)
     return replace(lookups, name=ROLES["cross"]), attention
 
@@ -338,7 +350,8 @@ def measure_source_effects(
     effects = measure_effects(model, names, score, cuts, maps, BATCH)
     if cut == "edge":
         rows = effects.reshape(targets, targets, sources)
-        effects = rows[np.arange(targets), np.arange(targets)]
+        indices = np.arange(targets)
+        effects = rows[indices, indices]
     return effects
 
 
@@ -394,9 +407,11 @@ def full_names(side: str, names: Names) -> list[str]:
 
 
 def compute_input_gradient(
-    model: EncoderDecoder, source: list[int], target: list[int]
+    model: EncoderDecoder, source: list[int], target: list[int], steps: int = 1
 ) -> Float[Tensor, "target source"]:
     """Compute gradient x input of each source token for each target token's score.
+
+    With `steps` it is integrated gradients.
 
     The score is the log-probability of the target token given those before it.
     """
@@ -406,12 +421,12 @@ def compute_input_gradient(
         logits = model(batch.source, batch.source_lengths, batch.target_in)[0]
         return select_log_probabilities(logits, target)
 
-    contributions = compute_contributions(find_embeddings(model.encoder), scores)
+    embeddings = find_embeddings(model.encoder)
+    contributions = compute_contributions(embeddings, scores, steps, first_only=True)
     if isinstance(model.encoder, ReportsWeights):
         return contributions[0].amounts[:, 0, model.encoder.skip_count :]
-    amounts = [
-        item.amounts[:, 0] for item in contributions if item.embedded is batch.source
-    ]
+    of_source = [item for item in contributions if item.embedded is batch.source]
+    amounts = [item.amounts[:, 0] for item in of_source]
     return torch.stack(amounts).sum(0)
 
 
@@ -503,8 +518,9 @@ def attribute_gradient(
     targets: Sequence[str],
     scores: Callable[[], Float[Tensor, " target"]],
     maps: Numbers = None,
+    steps: int = 1,
 ) -> Alignment:
-    """Attribute scores to the tokens of one text by gradient x input, as shares.
+    """Attribute scores to the tokens of one text by gradients, as shares.
 
     The model embeds the text at its first call.
 
@@ -512,14 +528,14 @@ def attribute_gradient(
         InputError: Maps are chosen.
     """
     check_no_maps(maps)
-    contribution = compute_contributions(find_embeddings(model), scores)[0]
+    contribution = compute_contributions(find_embeddings(model), scores, steps)[0]
     return Alignment(contribution.shares(), tuple(tokens), tuple(targets))
 
 
 def attribute_self_attention(
     model: EncoderDecoder,
     role: Role,
-    pair: tuple[list[int], list[int]],
+    pair: TokenPair,
     texts: tuple[Side, Side],
     maps: Numbers = None,
     kind: Kind = "weights",
@@ -542,7 +558,7 @@ def attribute_self_attention(
         InputError: As `attribute_text`, or the kind is gradient, which belongs to the
             whole model.
     """
-    if kind in ("gradient", "effect"):
+    if kind == "effect" or kind in GRADIENTS:
         raise InputError(
             f"{kind} maps are of the whole model, not of its {ROLES[role]}; choose "
             "weights or norms"

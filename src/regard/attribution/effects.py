@@ -13,7 +13,7 @@ from regard.attention.intervene import Cut, intervene
 from regard.attention.record import Maps, ReportsWeights, record
 from regard.data.cache import begin_progress
 from regard.errors import InputError, quote
-from regard.maps.alignment import Side
+from regard.maps.alignment import Side, Words
 from regard.maps.reductions import Numbers
 from regard.shapes import Float
 from regard.work import checkpoint
@@ -78,7 +78,7 @@ def measure_effects(
     for first in range(0, len(cuts), batch):
         checkpoint()
         group = cuts[first : first + batch]
-        plan: dict[str, list[Cut]] = {}
+        plan: Plan = {}
         for name, heads in places.items():
             plan[name] = [
                 Cut(
@@ -150,13 +150,17 @@ class MapCut(NamedTuple):
     maps: Numbers = None
 
 
-def plan_cuts(maps: Maps, cuts: Sequence[MapCut]) -> dict[str, list[Cut]]:
+Plan = dict[str, list[Cut]]
+"""The cuts of each module that attends."""
+
+
+def plan_cuts(maps: Maps, cuts: Sequence[MapCut]) -> Plan:
     """Return the cuts of each module that attends.
 
     Raises:
         InputError: There is no map of a number.
     """
-    plan: dict[str, list[Cut]] = {}
+    plan: Plan = {}
     for queries, keys, numbers in cuts:
         for name, heads in choose_heads(maps, numbers).items():
             cut = Cut(queries=queries, keys=keys, heads=heads)
@@ -175,16 +179,30 @@ def apply_cuts(
         yield
 
 
+def find_pieces(words: Words, numbers: Numbers) -> list[int] | None:
+    """Return the pieces of words by the numbers of these; None for all.
+
+    Raises:
+        InputError: There is no word of a number.
+    """
+    if numbers is None:
+        return None
+    count = len(words.labels)
+    if wrong := [number for number in numbers if not 0 <= number < count]:
+        raise InputError(f"positions {wrong} do not exist: there are {count}, from 0")
+    return [piece for piece, word in enumerate(words.indices) if word in numbers]
+
+
 def choose_cuts(cut: str, side: Side) -> list[Edges] | None:
     """Return the cut of each position: None for each alone, or with others.
 
     Args:
-        cut: "position", "word" for all pieces of a word, or words of the text, which are
-            cut together.
+        cut: "position", "word" for all pieces of a word, or what is cut together: words
+            of the text, or spans of positions such as "3:6" or "3:6,8:9", from 0.
         side: The pieces and their words.
 
     Raises:
-        InputError: Single edges are to be cut, or the text has no such words.
+        InputError: Single edges are to be cut, or the text has no such words or positions.
     """
     if cut == "edge":
         raise InputError(
@@ -202,12 +220,18 @@ def choose_cuts(cut: str, side: Side) -> list[Edges] | None:
     for first in range(len(labels)):
         last = first + len(wanted)
         if labels[first:last] == wanted:
-            span = [piece for word in range(first, last) for piece in pieces[word]]
-            return [
-                Edges(None, span if piece in span else [])
-                for piece in range(len(side.pieces))
-            ]
-    raise InputError(
-        f"cut is {quote(cut)}; expected position, word, edge, or words of the text: "
-        f"{quote(' '.join(labels))}"
-    )
+            marked = [[p for word in range(first, last) for p in pieces[word]]]
+            break
+    else:
+        numbers = [pair.split(":") for pair in cut.split(",")]
+        if not all(len(n) == 2 and all(map(str.isdecimal, n)) for n in numbers):
+            raise InputError(
+                f"cut is {quote(cut)}; expected position, word, edge, positions A:B from "
+                f"0, or words of the text: {quote(' '.join(labels))}"
+            )
+        marked = [list(range(int(first), int(last))) for first, last in numbers]
+    count = len(side.pieces)
+    if any(not span or span[-1] >= count for span in marked):
+        raise InputError(f"cut is {quote(cut)}; the text has the positions 0:{count}")
+    spans = {piece: span for span in marked for piece in span}
+    return [Edges(None, spans.get(piece, [])) for piece in range(count)]

@@ -5,9 +5,10 @@ The command line uses this module, so it imports nothing heavy.
 
 from typing import Literal
 
-Kind = Literal["weights", "gradient", "norms", "rollout", "effect"]
+Kind = Literal["weights", "gradient", "integrated", "norms", "rollout", "effect"]
 """weights: the attention weights.
 gradient: the first-order effect of each input on the output's log-probability.
+integrated: the mean of such effects on the way from no input to the input.
 norms: the norms of the weighted, transformed values.
 rollout: the product of the weights of all layers, each with its residual.
 effect: what the output's log-probability loses where attention to an input is cut.
@@ -16,6 +17,7 @@ effect: what the output's log-probability loses where attention to an input is c
 KIND_NAMES: dict[Kind, str] = {
     "weights": "attention weights",
     "gradient": "gradient × input",
+    "integrated": "integrated gradients",
     "norms": "norms of weight × value",
     "rollout": "attention rollout, all layers multiplied",
     "effect": "effect of cutting the attention to an input",
@@ -27,9 +29,13 @@ KINDS_WITH_UNIT: frozenset[Kind] = frozenset({"norms", "effect"})
 
 KIND_VERBS: dict[Kind, tuple[str, str]] = {
     "gradient": ("depends on", "is depended on"),
+    "integrated": ("depends on", "is depended on"),
     "effect": ("needs", "is needed"),
 }
 """Verbs from row to column and back, for kinds that are no attention."""
+
+GRADIENTS: dict[Kind, int] = {"gradient": 1, "integrated": 32}
+"""The kinds of gradients, with the number of steps from no input to the input."""
 
 
 Role = Literal["cross", "encoder", "decoder"]

@@ -32,6 +32,7 @@ from regard.tasks.options import EvaluationOptions
 if TYPE_CHECKING:
     from regard.data.pairs import Pair
     from regard.maps.alignment import Alignment
+    from regard.maps.links import Links
 
     EvaluationFlags = EvaluationOptions
 else:
@@ -54,7 +55,7 @@ def evaluate(
     Args:
         run: Folder of a trained run.
         files: Source and target text, or one .tsv, .csv or .jsonl table; of a language
-            model one text, of a model that fills in blanks documents; of images a
+            model one text, of a masked language model documents; of images a
             folder of classes. Default: the run's test set, or without one its
             validation examples.
         own_data: Without files, also read data that the run names by a URL or outside the
@@ -183,7 +184,7 @@ def score(
 
 
 def align(
-    run: Path,
+    run: Path | None = None,
     /,
     *,
     source: Path,
@@ -195,13 +196,14 @@ def align(
     join: Literal["intersection", "union", "grow-diag-final-and", "agreement"]
     | None = None,
 ) -> None:
-    """Align words by the attention of a run.
+    """Align words by a run's attention, or by statistics.
 
     Links of words are printed as i-j, from the attention under teacher forcing. A pair
     with a blank side has a blank line.
 
     Args:
-        run: Folder of a trained run.
+        run: Folder of a trained run. Default: two hidden Markov models learn from these
+            pairs; thousands are needed.
         source: Sources, one a line.
         target: The target of each, line by line. None: lines of `source` are SOURCE |||
             TARGET.
@@ -217,34 +219,61 @@ def align(
         )
     if join is not None and reverse is None:
         raise InputError("--join joins the links of two runs. Set --reverse too.")
-    from regard.data.pairs import Pair, read_sides
-    from regard.maps import links
+    if run is None and (maps or reverse is not None or pick is not None):
+        raise InputError(
+            "--map, --reverse and --pick use the attention of a run. Name a RUN, or "
+            "remove them."
+        )
+    from regard.data.pairs import read_sides
+    from regard.maps.links import format_pharaoh
+    from regard.maps.word_aligner import align_words, link_likely
 
     lines = read_sides(source, target)
-    if pick is not None:
+    if run is not None and pick is not None:
         return rank_maps(run, lines, pick, one_based)
     pairs = [pair for pair in lines if pair.is_complete]
-    forward = align_pairs(run, pairs, maps)
-    links_of_pairs = [links.link_strongest(item.weights) for item in forward]
-    if reverse is not None:
-        swapped = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
-        backward = align_pairs(reverse, swapped)
-        methods = {
-            "intersection": operator.and_,
-            "union": operator.or_,
-            "grow-diag-final-and": links.grow_diag_final_and,
-        }
-        for index, item in enumerate(backward):
-            if join == "agreement":
-                joined = links.agreement(forward[index].weights, item.weights)
-            else:
-                transposed = links.transpose_links(links.link_strongest(item.weights))
-                method = methods[join or "grow-diag-final-and"]
-                joined = method(links_of_pairs[index], transposed)
-            links_of_pairs[index] = joined
-    results = iter(links_of_pairs)
+    if run is not None:
+        links = align_by_run(run, pairs, maps, reverse, join)
+    else:
+        message = f"no RUN; a statistical aligner learns from these {len(pairs)} pairs"
+        warn(str(source), [message])
+        words = [(pair.source.split(), pair.target.split()) for pair in pairs]
+        links = list(map(link_likely, align_words(words)))
+    results = iter(links)
     for line in lines:
-        say(links.format_pharaoh(next(results)) if line.is_complete else "")
+        say(format_pharaoh(next(results)) if line.is_complete else "")
+
+
+def align_by_run(
+    run: Path,
+    pairs: "list[Pair]",
+    maps: Sequence[int] | None,
+    reverse: Path | None,
+    join: str | None,
+) -> "list[Links]":
+    """Return the links of each pair by the attention of a run, or joined of two."""
+    from regard.data.pairs import Pair
+    from regard.maps import links
+
+    forward = align_pairs(run, pairs, maps)
+    strongest = [links.link_strongest(item.weights) for item in forward]
+    if reverse is None:
+        return strongest
+    methods = {
+        "intersection": operator.and_,
+        "union": operator.or_,
+        "grow-diag-final-and": links.grow_diag_final_and,
+    }
+    swapped = [Pair(pair.target, pair.source, pair.place) for pair in pairs]
+    for index, item in enumerate(align_pairs(reverse, swapped)):
+        if join == "agreement":
+            joined = links.agreement(forward[index].weights, item.weights)
+        else:
+            transposed = links.transpose_links(links.link_strongest(item.weights))
+            method = methods[join or "grow-diag-final-and"]
+            joined = method(strongest[index], transposed)
+        strongest[index] = joined
+    return strongest
 
 
 def align_pairs(

@@ -114,16 +114,16 @@ def fill(
     json_: bool = False,
     piped: Piped = False,
 ) -> None:
-    """Fill the blanks of texts.
+    """Predict the masked words of texts.
 
-    For each blank: its number, the probability of a token, the token and the
+    For each masked word: its number, the probability of a token, the token and the
     text with it, the most likely first.
 
     Args:
         run: Folder of a trained run or of a published model, or its name on the hub.
         texts: Texts. None: the lines of standard input.
-        best: How many ways to fill each blank, the most likely first.
-        blank: The text of a blank.
+        best: How many tokens for each masked word, the most likely first.
+        blank: What stands for a masked word in a text.
         allow_missing: Initialize parameters that the weights lack.
         json_: Print JSON.
         piped: The lines of standard input.

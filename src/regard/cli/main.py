@@ -529,7 +529,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "generate:fill": "RUN [TEXT... | -] [--best N] [--json]",
         "predict:embed": "RUN [TEXT... | -] [--pool mean|first] [--words]",
         "evaluate:score": "RUN --source FILE --target FILE [--json]",
-        "evaluate:align": "RUN --source FILE --target FILE [--map N]... [--pick GOLD]",
+        "evaluate:align": "[RUN] --source FILE --target FILE [--map N] [--pick GOLD]",
         "evaluate:aer": "LINKS GOLD [--one-based]",
     },
     "Look inside": {

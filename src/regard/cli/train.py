@@ -60,6 +60,12 @@ def train(
     folder = Path("runs") / name if out is None else out
     if resume and recipe is not None and path != Path(recipe):
         path = find_saved_settings(path, folder)
+    if not resume:
+        from regard.config.loader import read_tree
+        from regard.data.usual_columns import check_table
+
+        keys = {setting.partition("=")[0].strip() for setting in overrides}
+        check_table(read_tree(path, overrides).plain().get("data"), keys)
     from regard.runs import run_file
     from regard.runs import train as launch
 
@@ -202,11 +208,7 @@ def export(
         to: The form to write.
         out: Folder of the exported model.
     """
-    if to == "onnx":
-        from regard.hub.exports.onnx import export_onnx as write
-    elif to == "ctranslate2":
-        from regard.hub.exports.ctranslate2 import export_ctranslate2 as write
-    else:
-        from regard.hub.exporting import export_run as write
-    peers = ", ".join(write(run, out))
+    from regard.hub.open_run import export as write
+
+    peers = ", ".join(write(run, out, to))
     say(f"The model is in {out}, for {to}; it computes the same as the run: {peers}.")

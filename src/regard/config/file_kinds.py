@@ -39,6 +39,8 @@ TEXTS = frozenset({"txt", ""})
 """The endings of files that are tables by their lines, or none."""
 LABELLED = TEXTS | {"train", "valid", "test", "ft"}
 """The endings of files that are tables if each line begins with a label."""
+LANGUAGES = re.compile("[a-z]{2,3}-[a-z]{2,3}")
+"""The ending of a file in two languages, such as fast_align's `text.fr-en`."""
 FOREIGN = frozenset({"xlsx", "xls", "ods", "zip"})
 """The endings of files that are meant as tables and are not read."""
 COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
@@ -81,18 +83,19 @@ def detect_text_table(value: Any) -> str:
         `tsv` if they have equally many tabs, `csv`
         if names between commas stand above lines with as many commas; else nothing.
     """
-    is_text = isinstance(value, str | Path) and suffix(value) in LABELLED
+    ending = suffix(value) if isinstance(value, str | Path) else "none"
+    is_text = ending in LABELLED or LANGUAGES.fullmatch(ending)
     if not is_text or not os.path.isfile(value):  # a pipe is read once
         return ""
     lines = read_first_lines(value)
     if lines and all(line.startswith(LABEL) for line in lines):
         return FASTTEXT
-    if suffix(value) not in TEXTS:
-        return ""
     if len(lines) < 2 or not all(map(str.strip, lines)):
         return ""
-    if all(line.count(MARK) == 1 for line in lines):
+    if ending not in LABELLED - TEXTS and all(line.count(MARK) == 1 for line in lines):
         return JOINED
+    if ending not in TEXTS:
+        return ""
     if lines[0].count("\t") and len({line.count("\t") for line in lines}) == 1:
         return "tsv"
     names = lines[0].split(",")

@@ -63,7 +63,11 @@ class OrderPosition:
 START = OrderPosition()
 
 
-class Order(LazySequence[list[int]]):
+Ids = list[int]
+"""Token ids, or the indices of a batch's examples."""
+
+
+class Order(LazySequence[Ids]):
     """The batches of an epoch as lists of example indices, a pure function of fields."""
 
     @property
@@ -72,12 +76,12 @@ class Order(LazySequence[list[int]]):
         """The number of chunks."""
 
     @abstractmethod
-    def chunk(self, number: int) -> Sequence[list[int]]:
+    def chunk(self, number: int) -> Sequence[Ids]:
         """Return the batches of a chunk, in the order of training."""
 
     def walk(
         self, start: int = 0, mark: OrderPosition = START
-    ) -> Iterator[tuple[OrderPosition, list[int]]]:
+    ) -> Iterator[tuple[OrderPosition, Ids]]:
         """Yield the batches from number `start` on, with the position of their chunk.
 
         A mark at or before `start` spares the chunks before it.
@@ -85,17 +89,19 @@ class Order(LazySequence[list[int]]):
         before = mark.before
         for number in range(mark.chunk, self.chunks):
             batches = self.chunk(number)
-            for index in range(max(0, start - before), len(batches)):
-                yield OrderPosition(number, before), batches[index]
+            position = OrderPosition(number, before)
+            first = max(0, start - before)
+            for batch in batches[first:]:
+                yield position, batch
             before += len(batches)
 
     def __len__(self) -> int:
         return sum(len(self.chunk(number)) for number in range(self.chunks))
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> Iterator[Ids]:
         return (batch for _, batch in self.walk())
 
-    def item(self, index: int) -> list[int]:
+    def item(self, index: int) -> Ids:
         """Return a batch."""
         return next(batch for _, batch in self.walk(index))
 
@@ -119,12 +125,14 @@ class Shuffled(Order):
         """The number of chunks."""
         return chunks_of(self.total)
 
-    def chunk(self, number: int) -> Sequence[list[int]]:
+    def chunk(self, number: int) -> Sequence[Ids]:
         """Return the batches of a chunk."""
-        examples = rows_of(self.total, self.name, number).tolist()
-        random_of(self.total, self.name, number).shuffle(examples)
-        firsts = range(0, len(examples), self.size)
-        return [examples[first : first + self.size] for first in firsts]
+        total, size, name = self.total, self.size, self.name
+        examples = rows_of(total, name, number).tolist()
+        random = random_of(total, name, number)
+        random.shuffle(examples)
+        firsts = range(0, len(examples), size)
+        return [examples[first : first + size] for first in firsts]
 
 
 @dataclass(frozen=True)
@@ -137,14 +145,21 @@ class Consecutive(Order):
     @property
     def chunks(self) -> int:
         """The number of chunks."""
-        return -(-self.total // max(1, CHUNK // self.size))
+        return -(-self.total // self.chunk_batches)
 
-    def chunk(self, number: int) -> Sequence[list[int]]:
+    @property
+    def chunk_batches(self) -> int:
+        """The number of batches of a full chunk."""
+        return max(1, CHUNK // self.size)
+
+    def chunk(self, number: int) -> Sequence[Ids]:
         """Return the batches of a chunk."""
-        count = max(1, CHUNK // self.size)
-        batches = range(number * count, min(self.total, (number + 1) * count))
-        firsts = (batch * self.size for batch in batches)
-        return [list(range(first, first + self.size)) for first in firsts]
+        count = self.chunk_batches
+        size = self.size
+        first = number * count
+        last = min(self.total, first + count)
+        firsts = range(first * size, last * size, size)
+        return [list(range(start, start + size)) for start in firsts]
 
 
 def chunks_of(count: int) -> int:
@@ -156,10 +171,13 @@ def rows_of(count: int, name: str, number: int) -> RowIndices:
     """Return the examples of a chunk, those of a block in their own order."""
     if chunks_of(count) <= 1:
         return np.arange(count)
-    blocks = numpy_random(Random(f"{name}/blocks")).permutation(-(-count // BLOCK))
-    first = number * (CHUNK // BLOCK)
-    chosen = blocks[first : first + CHUNK // BLOCK]
-    rows = (chosen[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+    random = numpy_random(Random(f"{name}/blocks"))
+    blocks = random.permutation(-(-count // BLOCK))
+    size = CHUNK // BLOCK
+    first = number * size
+    chosen = blocks[first : first + size]
+    firsts = chosen * BLOCK
+    rows = np.add.outer(firsts, np.arange(BLOCK)).ravel()
     return rows[rows < count]
 
 
@@ -168,22 +186,27 @@ def random_of(count: int, name: str, number: int) -> Random:
 
     A string seed is hashed with SHA-512, the same in every process.
     """
-    return Random(name if chunks_of(count) <= 1 else f"{name}/{number}")
+    if chunks_of(count) > 1:
+        name = f"{name}/{number}"
+    return Random(name)
 
 
 def numpy_random(random: Random) -> np.random.RandomState:
     """Return a generator of NumPy in the same state, with the numbers of Python's."""
     _, state, _ = random.getstate()
-    keys = np.array(state[:-1], dtype=np.uint32)
+    *keys, place = state
     generator = np.random.RandomState(0)
-    generator.set_state(("MT19937", keys, state[-1], 0, 0.0))
+    words = np.array(keys, dtype=np.uint32)
+    generator.set_state(("MT19937", words, place, 0, 0.0))
     return generator
 
 
 def uniform(random: Random, rows: int, columns: int) -> Float[np.ndarray, "row column"]:
     """Return the next numbers of `random.random()`, row by row."""
-    numbers = (random.random() for _ in range(rows * columns))
-    return np.fromiter(numbers, np.float64, rows * columns).reshape(rows, columns)
+    count = rows * columns
+    numbers = (random.random() for _ in range(count))
+    row = np.fromiter(numbers, np.float64, count)
+    return row.reshape(rows, columns)
 
 
 log = logging.getLogger("regard")
@@ -198,7 +221,6 @@ N = TypeVar("N", int, np.ndarray)
 B = TypeVar("B", bound="Batch")
 Padded = Int[Tensor, "batch position"]
 Counts = Int[Tensor, " batch"]
-Ids = list[int]
 Lengths = tuple[int, int]
 """The tokens of one example's source and target in a batch, start or end included."""
 Sides = Int[np.ndarray, "row 2"]
@@ -218,7 +240,9 @@ class Batch:
         parts = []
         for name, part in vars(self).items():
             if isinstance(part, Tensor):
-                part = f"{str(part.dtype).removeprefix('torch.')}{list(part.shape)}"
+                kind = str(part.dtype).removeprefix("torch.")
+                shape = list(part.shape)
+                part = f"{kind}{shape}"
             if part is not None:
                 parts.append(f"{name}={part!s:.40}")
         return f"{type(self).__name__}({', '.join(parts)})"
@@ -236,9 +260,12 @@ def move(value: Any, device: torch.device | str) -> Any:
     def move_part(part: Any) -> Any:
         if isinstance(part, Tensor):
             return part.to(device, non_blocking=True)
-        return part.to(device) if isinstance(part, Batch) else part
+        if isinstance(part, Batch):
+            return part.to(device)
+        return part
 
-    value = dict(value) if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        value = dict(value)
     return tree_map(move_part, value)
 
 
@@ -255,11 +282,15 @@ def pad_rows(
     Returns:
         The tensor, and the length of each row.
     """
-    lengths = [len(row) for row in rows]
-    longest = round_up_to(max(lengths, default=0), multiple)
-    padded = [[*row, *[fill] * (longest - len(row))] for row in rows]
-    ids = torch.tensor(padded, dtype=torch.int64).reshape(len(rows), longest)
-    return ids, torch.tensor(lengths, dtype=torch.int64)
+    counts = [len(row) for row in rows]
+    longest = round_up_to(max(counts, default=0), multiple)
+    padded = []
+    for row, count in zip(rows, counts, strict=True):
+        padding = [fill] * (longest - count)
+        padded.append([*row, *padding])
+    ids = torch.tensor(padded, dtype=torch.int64)
+    lengths = torch.tensor(counts, dtype=torch.int64)
+    return ids.reshape(len(rows), longest), lengths
 
 
 @dataclass(frozen=True, repr=False)
@@ -309,10 +340,13 @@ def collate(
     """
     if not examples:
         raise ValueError("collate() got no examples; expected at least one")
-    end = [source.end] * source_end
-    sources, lengths = pad_rows([[*ids, *end] for ids, _ in examples], multiple)
-    before = [[target.start, *ids] for _, ids in examples]
-    after = [[*ids, target.end] for _, ids in examples]
+    source_ids = [ids for ids, _ in examples]
+    if source_end:
+        source_ids = [[*ids, source.end] for ids in source_ids]
+    sources, lengths = pad_rows(source_ids, multiple)
+    target_ids = [ids for _, ids in examples]
+    before = [[target.start, *ids] for ids in target_ids]
+    after = [[*ids, target.end] for ids in target_ids]
     target_in, target_lengths = pad_rows(before, multiple)
     target_out, _ = pad_rows(after, multiple, IGNORED)
     count = sum(map(len, before))
@@ -360,22 +394,25 @@ class TokenBatches(Order):
         """The number of chunks."""
         return chunks_of(len(self.lengths))
 
-    def chunk(self, number: int) -> Sequence[list[int]]:
+    def chunk(self, number: int) -> Sequence[Ids]:
         """Return the batches of a chunk."""
         count = len(self.lengths)
-        random = random_of(count, self.name, number)
-        rows = rows_of(count, self.name, number)
+        name = self.name
+        random = random_of(count, name, number)
+        rows = rows_of(count, name, number)
         lengths = self.lengths[rows]
         # Noise adds at most one, so that examples of one length have new neighbours each
         # epoch. Source lengths rise and fall in turn, so that neighbouring groups meet
         # at like lengths.
-        noise = uniform(random, *lengths.shape)
-        group = (lengths[:, 1] + noise[:, 0]).astype(np.int64)
-        source = lengths[:, 0] + noise[:, 1]
+        noise = uniform(random, *lengths.shape).T
+        source, target = lengths.T
+        group = (target + noise[0]).astype(np.int64)
+        source = source + noise[1]
         signed = np.where(group % 2, source, -source)
         order = np.lexsort((signed, group))
         rows = rows[order]
-        padded = round_up_to(longest_sides(lengths[order]), LENGTH_MULTIPLE)
+        longest = longest_sides(lengths[order])
+        padded = round_up_to(longest, LENGTH_MULTIPLE)
         batches = _cut_greedily(padded, self.tokens)
         random.shuffle(batches)
         return [rows[first:last].tolist() for first, last in batches]
@@ -387,14 +424,17 @@ def _cut_greedily(sides: RowIndices, tokens: int) -> list[tuple[int, int]]:
     first = 0
     while first < len(sides):
         # The longest side is at least the first row's.
-        limit = tokens // max(1, int(sides[first])) + 1
+        side = max(1, int(sides[first]))
+        limit = tokens // side + 1
         longest = np.maximum.accumulate(sides[first : first + limit])
-        sizes = longest * np.arange(1, len(longest) + 1)
-        count = max(1, int((sizes <= tokens).sum()))
+        counts = np.arange(1, len(longest) + 1)
+        fits = longest * counts <= tokens
+        count = max(1, int(fits.sum()))
         if first + count < len(sides):
             count = count // ROW_MULTIPLE * ROW_MULTIPLE or count
-        batches.append((first, first + count))
-        first += count
+        last = first + count
+        batches.append((first, last))
+        first = last
     return batches
 
 
@@ -402,7 +442,8 @@ def as_array(lengths: SidesOrPairs) -> Sides:
     """Return lengths as integers in memory, two a row."""
     if isinstance(lengths, np.ndarray):
         return lengths
-    return np.array(lengths, dtype=np.int32).reshape(-1, 2)
+    pairs = np.array(lengths, dtype=np.int32)
+    return pairs.reshape(-1, 2)
 
 
 def longest_sides(lengths: Sides) -> RowIndices:
@@ -410,7 +451,8 @@ def longest_sides(lengths: Sides) -> RowIndices:
 
     NumPy's maximum along rows of two takes twice as long.
     """
-    return np.maximum(lengths[:, 0], lengths[:, 1])
+    first, second = lengths.T
+    return np.maximum(first, second)
 
 
 def batch_size(lengths: SidesOrPairs, tokens: int, name: str) -> int:
@@ -429,7 +471,8 @@ def batch_size(lengths: SidesOrPairs, tokens: int, name: str) -> int:
     if total >= tokens:
         return tokens
     reason = f"{len(longest):,} {name} are fewer than one batch"
-    return _lower_batch(tokens, max(total // 4, int(longest.max())), reason)
+    fewer = max(total // 4, int(longest.max()))
+    return _lower_batch(tokens, fewer, reason)
 
 
 def batch_rows(parts: int, size: int, tokens: int, reason: str) -> int:
@@ -441,7 +484,8 @@ def batch_rows(parts: int, size: int, tokens: int, reason: str) -> int:
     rows = tokens // size
     if parts >= rows or not parts:
         return rows
-    return _lower_batch(tokens, max(1, parts // 4) * size, reason) // size
+    fewer = max(1, parts // 4)
+    return _lower_batch(tokens, fewer * size, reason) // size
 
 
 def _lower_batch(tokens: int, fewer: int, reason: str) -> int:
@@ -462,7 +506,8 @@ def require_room(
 ) -> None:
     """Raise InputError for the first example whose longer side exceeds `tokens`."""
     longest = longest_sides(as_array(lengths))
-    for index in np.flatnonzero(longest > tokens)[:1].tolist():
+    too_long = np.flatnonzero(longest > tokens)
+    for index in too_long[:1].tolist():
         raise InputError(
             f"{place(index)}: {longest[index]} tokens, more than training.batch_tokens, "
             f"{tokens}; raise it or drop the {noun}"
@@ -477,20 +522,24 @@ def bert_input(
     A row is [start] A [end] or [start] A [end] B [end], as far as the vocabulary has
     these tokens. Segments are 0, and from B on 1.
     """
-    beginning = [*[special.start] * special.opens, *first]
-    ending = [special.end] * special.closes
+    end = [special.end]
+    beginning = [special.start] * special.opens
+    beginning += first
+    ending = end * special.closes
     segment = 0
     if second is not None:
-        beginning += [special.end] * special.between
+        beginning += end * special.between
         ending = [*second, *ending]
         segment = 1
-    segments = [0] * len(beginning) + [segment] * len(ending)
-    return [*beginning, *ending], segments
+    segments = [0] * len(beginning)
+    segments += [segment] * len(ending)
+    return beginning + ending, segments
 
 
 def count_special(special: SpecialTokens, texts: int) -> int:
     """Return the number of special tokens in a row of one text or two."""
-    return special.opens + special.closes + special.between * (texts - 1)
+    between = special.between * (texts - 1)
+    return special.opens + between + special.closes
 
 
 def bert_inputs(
@@ -506,6 +555,8 @@ def bert_inputs(
 Spelling = Sequence[int]
 Part = Sequence[tuple[Spelling, int]]
 """The characters and the id of each word."""
+Characters = Int[Tensor, "batch position character"]
+"""The characters of each word of parts of texts, padded with zeros."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -518,7 +569,7 @@ class SpelledBatch(Batch):
         lengths: The number of words of each part.
     """
 
-    characters: Int[Tensor, "batch position character"]
+    characters: Characters
     tokens: Padded
     lengths: Counts
 
@@ -553,7 +604,8 @@ class SpelledTexts:
 
     def batches(self, tokens: int, seed: int, epoch: int) -> TokenBatches:
         """Return an epoch's batches of at most `tokens` words, marks included."""
-        lengths = [(len(part), len(part)) for part in self.parts]
+        counts = [len(part) for part in self.parts]
+        lengths = [(count, count) for count in counts]
         return token_batches(lengths, tokens, seed, epoch)
 
     def batch(self, epoch: int, examples: Sequence[int]) -> SpelledBatch:
@@ -561,9 +613,9 @@ class SpelledTexts:
         parts = [self.parts[example] for example in examples]
         ids = [[index for _, index in part] for part in parts]
         words = [[spelling for spelling, _ in part] for part in parts]
-        return SpelledBatch(
-            stack_words(words, self.characters), *pad_rows(ids, fill=IGNORED)
-        )
+        characters = stack_words(words, self.characters)
+        tokens, lengths = pad_rows(ids, fill=IGNORED)
+        return SpelledBatch(characters, tokens, lengths)
 
 
 def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -571,13 +623,13 @@ def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
     return [text[first:last].strip() for first, last in tokenizer.offsets(text)]
 
 
-def stack_words(
-    rows: Sequence[Sequence[Spelling]], characters: int
-) -> Int[Tensor, "batch position character"]:
+def stack_words(rows: Sequence[Sequence[Spelling]], characters: int) -> Characters:
     """Stack rows of words of so many characters, padded with zeros."""
-    stacked = torch.zeros(len(rows), max(map(len, rows)), characters, dtype=torch.int64)
+    longest = max(map(len, rows))
+    stacked = torch.zeros(len(rows), longest, characters, dtype=torch.int64)
     for row, words in enumerate(rows):
-        stacked[row, : len(words)] = torch.tensor(words).reshape(-1, characters)
+        spelled = torch.tensor(words).reshape(-1, characters)
+        stacked[row, : len(words)] = spelled
     return stacked
 
 
@@ -587,7 +639,8 @@ def spell_vocabulary(
     """Return the characters of each word of a vocabulary, zeros for padding."""
     words = [tokenizer.decode([index]) for index in range(tokenizer.size)]
     rows = [spell(word, characters) for word in words]
-    rows[tokenizer.special.pad] = [0] * characters
-    rows[tokenizer.special.start] = spell_mark(TEXT_BEGINS, characters)
-    rows[tokenizer.special.end] = spell_mark(TEXT_ENDS, characters)
+    special = tokenizer.special
+    rows[special.pad] = [0] * characters
+    rows[special.start] = spell_mark(TEXT_BEGINS, characters)
+    rows[special.end] = spell_mark(TEXT_ENDS, characters)
     return torch.tensor(rows)

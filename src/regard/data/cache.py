@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from regard.config.file_kinds import compression
-from regard.data.batches import LazySequence
+from regard.data.batches import LazySequence, RowIndices
 from regard.data.files import is_remote, list_files, size_of_file, stat_stamp
 from regard.storage import atomic
 from regard.storage.atomic import NAME as LOCK
@@ -62,14 +62,17 @@ class Ragged:
     ) -> "Ragged":
         """Return rows of integers as a column."""
         offsets = _sum_lengths(rows)
+        count = int(offsets[-1])
         ids = chain.from_iterable(rows)
-        return cls(np.fromiter(ids, dtype=kind, count=int(offsets[-1])), offsets)
+        values = np.fromiter(ids, dtype=kind, count=count)
+        return cls(values, offsets)
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> "Ragged":
         """Return texts as UTF-8, lone surrogates as three bytes each."""
         rows = [text.encode(errors="surrogatepass") for text in texts]
-        return cls(np.frombuffer(b"".join(rows), dtype=np.uint8), _sum_lengths(rows))
+        values = np.frombuffer(b"".join(rows), dtype=np.uint8)
+        return cls(values, _sum_lengths(rows))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -82,7 +85,7 @@ class Ragged:
         return self[row].tobytes().decode(errors="surrogatepass")
 
     @property
-    def lengths(self) -> Int[np.ndarray, " row"]:
+    def lengths(self) -> RowIndices:
         """The length of each row."""
         return np.diff(self.offsets)
 
@@ -99,7 +102,8 @@ class Shard:
     counts: Mapping[str, int]
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
+        columns = iter(self.columns.values())
+        return len(next(columns))
 
     def write(self, path: Path) -> None:
         """Write a folder with two arrays a column. Raises RunError as `replacing`."""
@@ -108,7 +112,8 @@ class Shard:
             for name, column in self.columns.items():
                 np.save(folder / f"{name}{VALUES}", column.values)
                 np.save(folder / f"{name}{OFFSETS}", column.offsets)
-            (folder / COUNTS).write_text(json.dumps(dict(self.counts)))
+            content = json.dumps(dict(self.counts))
+            (folder / COUNTS).write_text(content)
             for file in folder.iterdir():
                 atomic.sync(file)
 
@@ -118,12 +123,11 @@ class Shard:
         columns = {}
         for file in path.glob(f"*{OFFSETS}"):
             name = file.name.removesuffix(OFFSETS)
-            arrays = (
-                np.load(path / f"{name}{ending}", mmap_mode="r").view(np.ndarray)
-                for ending in (VALUES, OFFSETS)
-            )
-            columns[name] = Ragged(*arrays)
-        return cls(columns, json.loads((path / COUNTS).read_text()))
+            values = np.load(path / f"{name}{VALUES}", mmap_mode="r")
+            offsets = np.load(file, mmap_mode="r")
+            columns[name] = Ragged(values.view(np.ndarray), offsets.view(np.ndarray))
+        content = (path / COUNTS).read_text()
+        return cls(columns, json.loads(content))
 
 
 def begin_progress(
@@ -170,7 +174,8 @@ class ShardTable:
     def __len__(self) -> int:
         if not self.shards:
             return 0
-        return ROWS * (len(self.shards) - 1) + len(self.shards[-1])
+        *full, last = self.shards
+        return ROWS * len(full) + len(last)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.folder is None:
@@ -190,7 +195,9 @@ class ShardTable:
     def values(self, column: str) -> np.ndarray:
         """Return the values of all rows of a column, one after the other."""
         parts = [shard.columns[column].values for shard in self.shards]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int32)
+        if not parts:
+            return np.empty(0, dtype=np.int32)
+        return np.concatenate(parts)
 
     def count(self, name: str) -> int:
         """Return the sum of a number over the shards."""
@@ -202,10 +209,11 @@ class ShardTable:
         first = 0
         # One shard at a time: a billion rows would need their lengths four times over.
         for shard in self.shards:
+            last = first + len(shard)
             for side, name in enumerate(names):
-                rows = slice(first, first + len(shard))
-                lengths[rows, side] = shard.columns[name].lengths
-            first += len(shard)
+                column = shard.columns[name]
+                lengths[first:last, side] = column.lengths
+            first = last
         return lengths
 
 
@@ -250,8 +258,9 @@ def open_table(folder: Path) -> ShardTable:
         OSError: There is none.
         ValueError: It is damaged.
     """
-    count = len(json.loads((folder / COMPLETE).read_text())["shards"])
-    shards = [Shard.read(_path(folder, number)) for number in range(count)]
+    about = json.loads((folder / COMPLETE).read_text())
+    count = len(about["shards"])
+    shards = [Shard.read(path) for path in _paths(folder, count)]
     return ShardTable(shards, folder)
 
 
@@ -263,10 +272,14 @@ def _find_fault(folder: Path, stamp: Mapping[str, Any]) -> str:
             return f"the encoded set in {folder} is of version {about['version']}"
         if about["stamp"] != stamp:
             return "its sources changed since it was encoded"
-        is_small = sum(size for size, _ in about["shards"]) <= CHECKSUM_LIMIT
-        for number, (size, checksum) in enumerate(about["shards"]):
+        shards = about["shards"]
+        is_small = sum(size for size, _ in shards) <= CHECKSUM_LIMIT
+        for number, (size, checksum) in enumerate(shards):
             path = _path(folder, number)
-            if _size(path) != size or (is_small and _checksum(path) != checksum):
+            is_damaged = _size(path) != size
+            if is_small and not is_damaged:
+                is_damaged = _checksum(path) != checksum
+            if is_damaged:
                 return f"{path} is damaged"
         open_table(folder)
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -283,9 +296,11 @@ def _build(
     path = folder / BEGUN
     done = 0
     # An interrupted build of the same sources goes on behind its full shards.
-    if path.is_file() and path.read_bytes() == content:
-        done = 0 if (folder / COMPLETE).exists() else _count_full_shards(folder)
-    retained = {LOCK, *(_path(folder, number).name for number in range(done))}
+    is_begun = path.is_file() and path.read_bytes() == content
+    if is_begun and not (folder / COMPLETE).exists():
+        done = _count_full_shards(folder)
+    retained = {LOCK}
+    retained |= {path.name for path in _paths(folder, done)}
     for path in folder.iterdir():
         if path.stem not in retained:
             atomic.discard(path)
@@ -294,12 +309,13 @@ def _build(
         for shard in make(done):
             path = _path(folder, done)
             shard.write(path)
-            atomic.write(path.with_suffix(CHECKSUM), str(_checksum(path)).encode())
+            checksum = str(_checksum(path))
+            atomic.write(path.with_suffix(CHECKSUM), checksum.encode())
             done += 1
             progress.update(len(shard))
-    paths = [_path(folder, number) for number in range(done)]
-    sizes = [[_size(path), _checksum(path)] for path in paths]
-    atomic.write(folder / COMPLETE, json.dumps(begun | {"shards": sizes}).encode())
+    shards = [[_size(path), _checksum(path)] for path in _paths(folder, done)]
+    content = json.dumps(begun | {"shards": shards}).encode()
+    atomic.write(folder / COMPLETE, content)
 
 
 def _count_full_shards(folder: Path) -> int:
@@ -307,7 +323,8 @@ def _count_full_shards(folder: Path) -> int:
     number = 0
     try:
         while len(Shard.read(path := _path(folder, number))) == ROWS:
-            if path.with_suffix(CHECKSUM).read_text() != str(_checksum(path)):
+            checksum = path.with_suffix(CHECKSUM).read_text()
+            if checksum != str(_checksum(path)):
                 break
             number += 1
     except (OSError, ValueError, EOFError) as error:
@@ -317,6 +334,10 @@ def _count_full_shards(folder: Path) -> int:
 
 def _path(folder: Path, number: int) -> Path:
     return folder / f"{number:06}"
+
+
+def _paths(folder: Path, count: int) -> list[Path]:
+    return [_path(folder, number) for number in range(count)]
 
 
 def _size(folder: Path) -> int:
@@ -342,7 +363,7 @@ E = TypeVar("E")
 V = TypeVar("V")
 P = TypeVar("P")
 S = TypeVar("S", bound="CachedSet[Any]")
-Rows = range | list[int] | Int[np.ndarray, " row"]
+Rows = range | list[int] | RowIndices
 """Numbers of rows."""
 
 
@@ -363,7 +384,7 @@ class CachedSet(LazySequence[E], Generic[E]):
     table: ShardTable
     folder: Path
     paths: Sequence[str]
-    rows: Int[np.ndarray, " row"] | None = None
+    rows: RowIndices | None = None
     name: str = "all"
     type: Any = None
     convert: Callable[[Any], E] | None = None
@@ -373,15 +394,20 @@ class CachedSet(LazySequence[E], Generic[E]):
 
     def item(self, index: int) -> E:
         """Return the example at an index."""
-        row = index if self.rows is None else int(self.rows[index])
-        stored = json.loads(self.table.text(EXAMPLE, row))
-        value = _adapter(self.type).validate_python(stored)
-        return value if self.convert is None else self.convert(value)
+        if self.rows is not None:
+            index = int(self.rows[index])
+        text = self.table.text(EXAMPLE, index)
+        adapter = _adapter(self.type)
+        value = adapter.validate_python(json.loads(text))
+        if self.convert is None:
+            return value
+        return self.convert(value)
 
     def select(self: S, indices: Rows, name: str) -> S:
         """Return the examples at these indices; `name` is added to that of the set."""
-        chosen = np.asarray(indices, dtype=np.int64)
-        rows = chosen if self.rows is None else self.rows[chosen]
+        rows = np.asarray(indices, dtype=np.int64)
+        if self.rows is not None:
+            rows = self.rows[rows]
         return replace(self, rows=rows, name=f"{self.name} {name}")
 
     def map(self, convert: Callable[[Any], V], name: str) -> "CachedSet[V]":
@@ -398,10 +424,13 @@ def is_large(paths: Iterable[str]) -> bool:
     files = [file for path in paths for file in list_files(path)]
     if not all(is_remote(file) or os.path.isfile(file) for file in files):
         return False  # the reader says what is wrong, or reads a stream
-    sizes = (
-        size_of_file(file) * EXPANSION ** bool(compression(file)) for file in files
-    )
-    return sum(sizes) >= SMALL
+    total = 0
+    for file in files:
+        size = size_of_file(file)
+        if compression(file):
+            size *= EXPANSION
+        total += size
+    return total >= SMALL
 
 
 def cache_examples(
@@ -460,7 +489,8 @@ def cache_table(
 
     def make(done: int) -> Iterator[Shard]:
         for first in range(done * ROWS, len(examples), ROWS):
-            yield encode(examples[first : first + ROWS])
+            rows = examples[first : first + ROWS]
+            yield encode(rows)
 
     if not isinstance(examples, CachedSet):
         return ShardTable(list(make(0)))
@@ -493,19 +523,22 @@ def cache_value(examples: Sequence[Any], name: str, compute: Callable[[], V]) ->
         except (OSError, ValueError, LookupError, TypeError) as error:
             log.warning("%s cannot be read (%s); it is computed again", path, error)
     value = compute()
+    content = json.dumps({"source": source, "value": value})
     with name_cache_option():
-        write(path, json.dumps({"source": source, "value": value}).encode())
+        write(path, content.encode())
     return value
 
 
 def _source_digest(examples: CachedSet[Any]) -> str:
     """Return a digest of what the sources of a set were when it was encoded."""
-    return _digest((examples.folder / SOURCE / BEGUN).read_text(encoding="utf-8"))
+    path = examples.folder / SOURCE / BEGUN
+    return _digest(path.read_text(encoding="utf-8"))
 
 
 def _digest(*parts: str) -> str:
     content = "\0".join(parts).encode(errors="surrogatepass")
-    return hashlib.sha256(content).hexdigest()[:16]
+    digest = hashlib.sha256(content)
+    return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True, eq=False)
@@ -529,9 +562,10 @@ class Chunks(LazySequence[P], Generic[P]):
 
     def item(self, index: int) -> P:
         """Return the piece at an index."""
-        row = int(self.owners[index])
-        first = int(np.searchsorted(self.owners, self.owners[index]))
-        parts = json.loads(self.table.text(PIECES, row))[index - first]
+        owner = self.owners[index]
+        first = int(np.searchsorted(self.owners, owner))
+        pieces = json.loads(self.table.text(PIECES, int(owner)))
+        parts = pieces[index - first]
         return self.make(*parts)
 
     @property
@@ -564,9 +598,8 @@ def split_into_chunks(
         pieces = list(map(cut, part))
         texts = [json.dumps(items) for items in pieces]
         lengths = [list(map(length, items)) for items in pieces]
-        return Shard(
-            {PIECES: Ragged.of_texts(texts), LENGTHS: Ragged.of_ids(lengths)}, {}
-        )
+        columns = {PIECES: Ragged.of_texts(texts), LENGTHS: Ragged.of_ids(lengths)}
+        return Shard(columns, {})
 
     table = cache_table(examples, name, encode)
     counts = table.lengths(LENGTHS)[:, 0]

@@ -501,6 +501,14 @@ FEWEST = 20
 """The fewest pairs of a set that are compared."""
 
 
+def make_pairs(pairs: Sequence[Pair | tuple[str, str]]) -> list[Pair]:
+    """Return pairs, made from tuples of a source and its target where they are some."""
+    return [
+        pair if isinstance(pair, Pair) else Pair(*pair, f"pair {number}")
+        for number, pair in enumerate(pairs, 1)
+    ]
+
+
 def are_sides_swapped(train: Sequence[Pair], pairs: Sequence[Pair]) -> bool:
     """Return whether sources have the words of training targets, and targets of sources."""
     if min(len(train), len(pairs)) < FEWEST:

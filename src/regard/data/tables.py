@@ -14,7 +14,6 @@ from regard.config.file_kinds import (
     FOREIGN,
     JOINED,
     LABEL,
-    LABELLED,
     MARK,
     READERS,
     TABLES,
@@ -81,7 +80,7 @@ def kind(path: FilePath) -> str:
         return ending
     if ending in FOREIGN:
         raise InputError(f"{path}: {FOREIGN_FILES.get(ending, WORKBOOK)}")
-    if ending in LABELLED and (text_kind := detect_text_table(path)):
+    if text_kind := detect_text_table(path):
         return text_kind
     if ending in TEXTS and not os.path.exists(path) and not is_remote(path):
         raise InputError(f"{path}: no such file; check the path")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 from regard.data.pairs import Pair
@@ -24,6 +24,7 @@ BYTES = 4
 """The most bytes of a character in UTF-8."""
 Spans = Sequence[tuple[int, int]]
 """Characters of a text, half-open."""
+Ids = list[int]
 
 
 class Parts(NamedTuple):
@@ -44,11 +45,15 @@ def words_of(text: str, spans: Spans) -> Words:
     """Return the words of tokens with these character spans, in order."""
     labels: list[str] = []
     indices: list[int] = []
-    pairs = zip(word_indices(text, spans), spans, strict=True)
-    for number, (_, group) in enumerate(groupby(pairs, lambda pair: pair[0])):
-        members = [span for _, span in group]
-        labels.append(text[members[0][0] : members[-1][1]].strip())
-        indices += [number] * len(members)
+    words = groupby(word_indices(text, spans))
+    last = 0
+    for number, (_, group) in enumerate(words):
+        first = last
+        last += len(list(group))
+        start, _ = spans[first]
+        _, end = spans[last - 1]
+        labels.append(text[start:end].strip())
+        indices += [number] * (last - first)
     return Words(tuple(labels), tuple(indices))
 
 
@@ -58,13 +63,16 @@ def parts_of(text: str, spans: Spans) -> Parts:
     labels: list[str] = []
     indices: list[int] = []
     glued: list[bool] = []
-    for index, word in enumerate(words.indices):
+    previous_word = previous_span = None
+    for word, span in zip(words.indices, spans, strict=True):
         label = words.labels[word]
         is_long = len(label) > LONG_WORD
         if is_long:
-            label = text[slice(*spans[index])].strip()
-        is_first = not index or words.indices[index - 1] != word
-        is_cut = is_long and spans[index] != spans[index - 1]
+            start, end = span
+            label = text[start:end].strip()
+        is_first = word != previous_word
+        is_cut = is_long and span != previous_span
+        previous_word, previous_span = word, span
         if is_cut and labels and labels[-1] == "":  # only blanks so far
             labels[-1] = label
         elif is_first or is_cut:
@@ -90,8 +98,8 @@ def side(
             characters that they cover as labels, other ids those that they decode to.
     """
     special = {*tokenizer.special.silent, tokenizer.special.mask}
-    encoded = ((text, tokenizer.encode(text)) for text in texts)
-    remaining = iter([pair for pair in encoded if pair[1]])
+    encoded = [(text, tokenizer.encode(text)) for text in texts]
+    remaining = (pair for pair in encoded if pair[1])
     pieces: list[str] = []
     labels: list[str] = []
     indices: list[int] = []
@@ -103,7 +111,9 @@ def side(
         else:
             part_labels = label_ids(tokenizer, part, extra)
             text, text_ids = next(remaining, ("", []))
-            spans = _find_spans(tokenizer, text, text_ids, part) if text_ids else []
+            spans = ()
+            if text_ids:
+                spans = _find_spans(tokenizer, text, text_ids, part)
             for index, (start, end) in enumerate(spans):
                 part_labels[index] = label_of(text[start:end])
             if len(spans) == len(part):
@@ -111,14 +121,16 @@ def side(
             else:
                 words = _decode_words(tokenizer, part, extra)
         pieces += part_labels
-        indices += [len(labels) + index for index in words.indices]
+        count = len(labels)
+        indices += [count + index for index in words.indices]
         labels += words.labels
     return Side(tuple(pieces), Words(tuple(labels), tuple(indices)))
 
 
 def label_of(characters: str) -> str:
     """Return the label of characters of a text: without spaces around, `·` for one."""
-    return to_visible(characters.strip(" ") or characters)
+    label = characters.strip(" ") or characters
+    return to_visible(label)
 
 
 def label_ids(
@@ -130,16 +142,21 @@ def label_ids(
     this character.
     """
     labels = tokenizer.pieces(ids, extra)
+    unknown = tokenizer.special.unknown
     first = 0
     while first < len(ids):
         end = first + 1
-        is_unknown = ids[first] == tokenizer.special.unknown
-        is_partial = "\\x" in labels[first] or REPLACEMENT in labels[first]
-        if (is_unknown or is_partial) and REPLACEMENT in tokenizer.decode(
-            ids[first:end], extra
-        ):
+        label = labels[first]
+        is_unknown = ids[first] == unknown
+        is_partial = "\\x" in label or REPLACEMENT in label
+        text = ""
+        if is_unknown or is_partial:
+            text = tokenizer.decode(ids[first:end], extra)
+        if REPLACEMENT in text:
             label = REPLACEMENT
-            longest = end if is_unknown else min(first + BYTES, len(ids))
+            longest = end
+            if not is_unknown:
+                longest = min(first + BYTES, len(ids))
             for last in range(end + 1, longest + 1):
                 text = tokenizer.decode(ids[first:last], extra)
                 if REPLACEMENT not in text:
@@ -166,10 +183,11 @@ def _find_spans(
     if plain[: len(encoded)] == encoded:
         return spans
     count = len(plain)
-    firsts = range(len(encoded) - count + 1)
-    matches = (first for first in firsts if encoded[first : first + count] == plain)
-    first = next(matches, len(encoded))
-    return spans[first : first + count]
+    for first in range(len(encoded) - count + 1):
+        last = first + count
+        if encoded[first:last] == plain:
+            return spans[first:last]
+    return ()
 
 
 def _decode_words(
@@ -184,14 +202,14 @@ def _decode_words(
         label = "".join(tokenizer.pieces(ids, extra))
         return Words((label,), (0,) * len(ids))
     size = len(text)
-    counts = range(1, len(ids) + 1)
-    ends = (len(tokenizer.decode(ids[:count], extra)) for count in counts)
     spans = []
-    start = 0
-    for end in accumulate(ends, max):
-        start = min(start, size - 1)
-        spans.append((start, max(min(end, size), start + 1)))
-        start = end
+    reached = 0
+    for count in range(1, len(ids) + 1):
+        start = min(reached, size - 1)
+        beginning = tokenizer.decode(ids[:count], extra)
+        reached = max(reached, len(beginning))
+        end = min(reached, size)
+        spans.append((start, max(end, start + 1)))
     return words_of(text, spans)
 
 
@@ -213,8 +231,11 @@ class Limit:
 
     def refusal(self, place: str, tokens: int) -> InputError:
         """Return the error for a text of more tokens, special ones not included."""
-        plural = "s" if self.special > 1 else ""
-        special = f" and {self.special} special token{plural}" if self.special else ""
+        special = ""
+        if self.special == 1:
+            special = " and 1 special token"
+        elif self.special:
+            special = f" and {self.special} special tokens"
         return InputError(
             f"{place}: {tokens} tokens{special}, but the model takes {self.tokens}; "
             f"shorten it, or train with a larger {self.key} (--set truncate=true cuts "
@@ -223,9 +244,11 @@ class Limit:
 
     def report(self, cut: int, texts: int) -> str:
         """Return what was done with so many texts, and what keeps all of them."""
-        subject, pronoun = f"{cut:,} of {texts:,} {self.unit} were", "them"
+        unit = self.unit
+        subject, pronoun = f"{cut:,} of {texts:,} {unit} were", "them"
         if texts == 1:
-            subject, pronoun = f"the {self.unit.removesuffix('s')} was", "it"
+            unit = unit.removesuffix("s")
+            subject, pronoun = f"the {unit} was", "it"
         return (
             f"{subject} cut to the model's maximum of {self.tokens} tokens, as in "
             f"training; shorten {pronoun}, or train with a larger {self.key}"
@@ -239,11 +262,11 @@ _counts: ContextVar[dict[Limit, tuple[int, int]] | None] = ContextVar(
 
 def limit_lengths(
     limit: Limit,
-    sequences: Sequence[list[int]],
+    sequences: Sequence[Ids],
     places: Sequence[str],
     *,
     truncate: bool = False,
-) -> tuple[list[list[int]], int]:
+) -> tuple[list[Ids], int]:
     """Cut sequences, without special tokens, to the limit.
 
     Args:
@@ -259,7 +282,8 @@ def limit_lengths(
     room = limit.tokens - limit.special
     longer = [row for row, ids in enumerate(sequences) if len(ids) > room]
     if longer and not truncate:
-        raise limit.refusal(places[longer[0]], len(sequences[longer[0]]))
+        row = longer[0]
+        raise limit.refusal(places[row], len(sequences[row]))
     return [ids[:room] for ids in sequences], len(longer)
 
 
@@ -267,8 +291,8 @@ def report_cut(limit: Limit, cut: int, texts: int) -> None:
     """Log how many texts were cut, if any; inside `count_together` once at its end."""
     counts = _counts.get()
     if counts is not None:
-        before = counts.get(limit, (0, 0))
-        counts[limit] = before[0] + cut, before[1] + texts
+        cut_before, texts_before = counts.get(limit, (0, 0))
+        counts[limit] = cut_before + cut, texts_before + texts
     elif cut:
         log.warning(limit.report(cut, texts))
 
@@ -281,7 +305,9 @@ def count_together(*, logged: bool = True) -> Iterator[None]:
         yield
     finally:
         _counts.reset(token)
-        for limit, (cut, texts) in counts.items() if logged else ():
+        if not logged:
+            counts = {}
+        for limit, (cut, texts) in counts.items():
             report_cut(limit, cut, texts)
 
 
@@ -308,28 +334,32 @@ class Tokenizers:
         """The special ids of both vocabularies."""
         return self.source.special, self.target.special
 
-    def source_ids(self, text: str) -> list[int]:
+    def source_ids(self, text: str) -> Ids:
         """Return the ids of a source without the end."""
-        return self._encode(text, self.own_words(text))
+        words = self.own_words(text)
+        return self._encode(text, words)
 
-    def target_ids(self, text: str, source: str) -> list[int]:
+    def target_ids(self, text: str, source: str) -> Ids:
         """Return the ids of a target without start and end.
 
         With copying, out-of-vocabulary words of the source have their own ids.
         """
         if not self.copying:
             return self.target.encode(text)
-        return self._encode(text, self.own_words(source))
+        words = self.own_words(source)
+        return self._encode(text, words)
 
-    def all_ids(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]]]:
+    def all_ids(self, pairs: Sequence[Pair]) -> tuple[list[Ids], list[Ids]]:
         """Return `source_ids` and `target_ids` of each pair."""
+        sources = [pair.source for pair in pairs]
+        targets = [pair.target for pair in pairs]
         if self.copying:
-            sources = [self.source_ids(pair.source) for pair in pairs]
-            return sources, [
-                self.target_ids(pair.target, pair.source) for pair in pairs
-            ]
-        sources = self.source.encode_all([pair.source for pair in pairs])
-        return sources, self.target.encode_all([pair.target for pair in pairs])
+            source_ids = list(map(self.source_ids, sources))
+            target_ids = list(map(self.target_ids, targets, sources))
+        else:
+            source_ids = self.source.encode_all(sources)
+            target_ids = self.target.encode_all(targets)
+        return source_ids, target_ids
 
     def text(self, ids: Iterable[int], source: str) -> str:
         """Return the text of ids generated for a source."""
@@ -359,16 +389,17 @@ class Tokenizers:
         """
         extra = self.own_words(source)
         texts = [] if target is None else [target]
-        return (
-            side(self.source, [*source_ids, self.source.special.end], extra, [source]),
-            side(self.target, target_ids, extra, texts),
-        )
+        end = self.source.special.end
+        source_side = side(self.source, [*source_ids, end], extra, [source])
+        target_side = side(self.target, target_ids, extra, texts)
+        return source_side, target_side
 
-    def words(self, pair: Pair) -> tuple[list[int], list[int]]:
+    def words(self, pair: Pair) -> tuple[Ids, Ids]:
         """Return the index of the word of each piece of a source and of a target."""
-        source = word_indices(pair.source, self.source.offsets(pair.source))
-        target = word_indices(pair.target, self.target.offsets(pair.target))
-        return source, target
+        source, target = pair.source, pair.target
+        source_words = word_indices(source, self.source.offsets(source))
+        target_words = word_indices(target, self.target.offsets(target))
+        return source_words, target_words
 
     def own_words(self, source: str) -> list[str]:
         """Return the distinct out-of-vocabulary words of a source, if it is copied."""
@@ -376,24 +407,28 @@ class Tokenizers:
             return []
         words = self._words(source)
         unknown = self.source.special.unknown
-        return list(dict.fromkeys(word for index, word in words if index == unknown))
+        copied = [word for index, word in words if index == unknown]
+        return list(dict.fromkeys(copied))
 
     def _words(self, text: str) -> list[tuple[int, str]]:
         """Return the id and the text of each piece."""
         spans = self.source.offsets(text)
         words = [re.sub(r"\s+", " ", text[start:end]) for start, end in spans]
-        return list(zip(self.source.encode(text), words, strict=True))
+        ids = self.source.encode(text)
+        return list(zip(ids, words, strict=True))
 
-    def _encode(self, text: str, extra: list[str]) -> list[int]:
+    def _encode(self, text: str, extra: list[str]) -> Ids:
         """Return ids, with those of `extra` words for unknown ones."""
         if not extra:
             return self.source.encode(text)
         unknown = self.source.special.unknown
         own_ids = {word: number for number, word in enumerate(extra, self.source.size)}
-        return [
-            own_ids.get(word, unknown) if index == unknown else index
-            for index, word in self._words(text)
-        ]
+        ids = []
+        for index, word in self._words(text):
+            if index == unknown:
+                index = own_ids.get(word, unknown)
+            ids.append(index)
+        return ids
 
 
 def replace_absent_copies(

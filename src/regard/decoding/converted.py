@@ -175,7 +175,9 @@ def predict(path: Path, texts: Sequence[str]) -> list[str] | None:
         return None
     for name in values["files"]:
         manifest.check(name)
-    source, target = (Tokenizer.load(path / name) for name in values["files"][:2])
+    names = values["files"][:2]
+    tokenizers = {name: Tokenizer.load(path / name) for name in {*names}}
+    source, target = (tokenizers[name] for name in names)
     if not all(text.strip() and not source.unknown(text)[0] for text in texts):
         return None
     model = ConvertedModel(folder, source, target)

@@ -23,6 +23,7 @@ BATCH = 4096
 
 
 Side = Literal["source", "target"]
+Outputs = list[list[Hypothesis]]
 
 
 def limit_of(maximum: int | None, side: Side = "source") -> Limit | None:
@@ -116,7 +117,7 @@ def search_ids(
     search: Search,
     constraints: DecodingConstraints | None = None,
     engine: Engine | None = None,
-) -> list[list[list[Hypothesis]]]:
+) -> list[Outputs]:
     """Hypotheses of several models with a shared encoder, for each source.
 
     Each source is encoded once. A single model may have an `engine`.
@@ -124,40 +125,51 @@ def search_ids(
     Raises:
         ValueError: As `search_texts`.
     """
-    encoder = models[0].encoder
-    device = next(encoder.parameters()).device
+    first = models[0]
+    device = next(first.encoder.parameters()).device
 
-    def decode(rows: list[int]) -> list[list[list[Hypothesis]]]:
-        batch = models[0].collate([(ids[row], []) for row in rows]).to(device)
+    def decode(rows: list[int]) -> list[Outputs]:
+        examples = [(ids[row], []) for row in rows]
+        batch = first.collate(examples).to(device)
+        lengths = batch.source_lengths
         row_constraints = None if constraints is None else constraints.of(rows)
-        memory = encoder(batch.source, batch.source_lengths)
-        limit = search.limit(batch.source_lengths)
-        return [
-            search(model.decoder, memory, _limit(model, limit), row_constraints)
-            for model in models
-        ]
+        memory = first.encoder(batch.source, lengths)
+        limit = search.limit(lengths)
+        outputs = []
+        for model in models:
+            model_limit = _limit(model, limit)
+            hypotheses = search(model.decoder, memory, model_limit, row_constraints)
+            outputs.append(hypotheses)
+        return outputs
 
-    def decode_by_engine(rows: list[int]) -> list[list[list[Hypothesis]]]:
+    def decode_by_engine(rows: list[int]) -> list[Outputs]:
         assert engine is not None
         results = engine.search([ids[row] for row in rows], search)
-        missing = [row for row, best in zip(rows, results, strict=True) if best is None]
-        from_pytorch = iter(decode(missing)[0] if missing else ())
-        return [[[best] if best else next(from_pytorch) for best in results]]
+        outputs: dict[int, Any] = dict(zip(rows, results, strict=True))
+        missing = [row for row in rows if outputs[row] is None]
+        outputs = {row: [best] for row, best in outputs.items()}
+        if missing:
+            (decoded,) = decode(missing)
+            outputs.update(zip(missing, decoded, strict=True))
+        return [[*outputs.values()]]
 
     compute = decode
     if engine is not None and engine.supports(search, constraints):
         compute = decode_by_engine
-    outputs_by_model: list[Any] = [[[] for _ in ids] for _ in models]
     lengths = [(len(tokens) + 1, 0) for tokens in ids]
-    tokens = max(max(lengths, default=(1, 0))[0], BATCH // search.beam)
+    longest, _ = max(lengths, default=(1, 0))
+    tokens = max(longest, BATCH // search.beam)
     batches = [[0]]
     if len(ids) != 1:
         batches = list(token_batches(lengths, tokens, seed=0, epoch=0))
-    for rows, decoded in zip(batches, compute_batches(compute, batches), strict=True):
-        for outputs, hypotheses in zip(outputs_by_model, decoded, strict=True):
-            for row, row_hypotheses in zip(rows, hypotheses, strict=True):
-                outputs[row] = row_hypotheses
-    return outputs_by_model
+    decoded = compute_batches(compute, batches)
+    order = [*chain(*batches)]
+    results = []
+    for index in range(len(models)):
+        outputs = chain(*(batch[index] for batch in decoded))
+        by_row = dict(zip(order, outputs, strict=True))
+        results.append([by_row[row] for row in range(len(ids))])
+    return results
 
 
 def stream_ids(
@@ -256,11 +268,14 @@ def log_probabilities(
     device = next(model.parameters()).device
 
     def score(first: int) -> list[list[float]]:
-        batch = model.collate(pairs[first : first + ROWS]).to(device)
-        logits = model(batch.source, batch.source_lengths, batch.target_in).float()
-        targets = batch.target_out.clamp(min=0)[..., None]
-        scores = logits.log_softmax(-1).gather(-1, targets)
-        rows = zip(scores[..., 0].tolist(), batch.target_lengths.tolist(), strict=True)
-        return [row[:length] for row, length in rows]
+        batch_pairs = pairs[first : first + ROWS]
+        batch = model.collate(batch_pairs).to(device)
+        logits = model(batch.source, batch.source_lengths, batch.target_in)
+        scores = logits.float().log_softmax(-1)
+        targets = batch.target_out.clamp(min=0)
+        chosen = scores.gather(-1, targets[..., None])
+        rows = chosen.squeeze(-1).tolist()
+        lengths = batch.target_lengths.tolist()
+        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
     return list(chain(*compute_batches(score, range(0, len(pairs), ROWS))))

@@ -6,7 +6,7 @@ The questions are those of Jain and Wallace (2019, 1902.10186) and of Wiegreffe 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import starmap
+from operator import ne
 from typing import Any, get_args
 
 import numpy as np
@@ -18,7 +18,7 @@ from regard.attention.intervene import Ablate, Change, Force, Place, Uniform, in
 from regard.attention.record import record
 from regard.attribution.attention import run_forced
 from regard.attribution.effects import list_heads
-from regard.attribution.kinds import KIND_NAMES, Kind
+from regard.attribution.kinds import GRADIENTS, KIND_NAMES, Kind
 from regard.data.pairs import Pair
 from regard.decoding.texts import encode_pairs
 from regard.errors import InputError, quote
@@ -27,6 +27,7 @@ from regard.maps.alignment import TextWeights
 from regard.nn.decoders import EncoderDecoder
 from regard.pictures.chart import Grid
 from regard.shapes import Float
+from regard.storage.run_folder import RESULT
 
 EXAMPLES = 50
 """The examples of an audit by default."""
@@ -203,12 +204,11 @@ def correlate_ranks(first: np.ndarray, second: np.ndarray) -> float:
     ranks = []
     for row in (first, second):
         ordered = np.sort(row)
-        ranks.append(
-            np.searchsorted(ordered, row) + np.searchsorted(ordered, row, "right")
-        )
-    centered = [rank - rank.mean() for rank in ranks]
-    size = float(np.prod([np.linalg.norm(rank) for rank in centered]))
-    return float(np.dot(*centered)) / size if size else 0.0
+        rank = np.searchsorted(ordered, row)
+        rank = rank + np.searchsorted(ordered, row, "right")
+        ranks.append(rank - rank.mean())
+    size = float(np.prod([np.linalg.norm(rank) for rank in ranks]))
+    return float(np.dot(*ranks)) / size if size else 0.0
 
 
 def audit(
@@ -228,50 +228,48 @@ def audit(
     if not examples:
         raise InputError("there is no example to audit; name files")
     say(f"effects of {len(examples)} examples")
-    compared = [
-        kind for kind in get_args(Kind) if kind in run.kinds and kind != "effect"
-    ]
-    kinds = {kind: Agreement() for kind in compared}
+    kinds: dict[Kind, Agreement] = {}
+    for kind in get_args(Kind):
+        if kind in run.kinds and kind not in ("effect", "integrated"):
+            kinds[kind] = Agreement()
     misled: list[tuple[float, str]] = []
     outputs, chances = 0, []
     for example in examples:
         weights = run.attribute(example, kinds=["weights"])
         if weights.rows == ():
             continue  # nothing is predicted that an effect explains
-        maps = {"weights": read_map(weights, "weights")[0]}
-        for kind in [kind for kind in kinds if kind != "weights"]:
-            attribution = run.attribute(example, kinds=[kind])
-            maps[kind] = read_map(attribution, kind)[0]
+        maps = {}
+        for kind in kinds:
+            attribution = weights
+            if kind != "weights":
+                attribution = run.attribute(example, kinds=[kind])
+            maps[kind], _ = read_map(attribution, kind)
         attribution = run.attribute(example, kinds=["effect"])
-        effects, labels = read_map(attribution, "effect")
+        effects, (inputs, targets) = read_map(attribution, "effect")
         outputs += len(effects)
         for index, row in enumerate(effects):
             if row.max(initial=0.0) < NEEDED:
                 continue
             chances.append(1 / len(row))
-            for kind, item in maps.items():
-                kinds[kind].add(item[index], row)
-            strongest, needed = maps["weights"][index].argmax(), row.argmax()
+            for kind, matrix in maps.items():
+                kinds[kind].add(matrix[index], row)
+            strongest = maps["weights"][index].argmax()
+            needed = row.argmax()
+            effect = float(row[needed])
             if strongest != needed:
                 line = (
-                    f"{quote(str(example))}: {labels[1][index]!r} has its greatest weight on {labels[0][strongest]!r} "
-                    f"({strongest + 1}) and needs {labels[0][needed]!r} ({needed + 1}), {row[needed]:.1f} nats"
+                    f"{quote(str(example))}: {targets[index]!r} has its greatest weight on {inputs[strongest]!r} "
+                    f"({strongest + 1}) and needs {inputs[needed]!r} ({needed + 1}), {effect:.1f} nats"
                 )
-                misled.append((float(row[needed]), line))
+                misled.append((effect, line))
     say("predictions with other weights")
     before = [item.text for item in run.predict(examples)]
 
     def share(change: Change, only: Any) -> float:
         with intervene(run.model, change, only=only):
             after = [item.text for item in run.predict(examples)]
-        return float(
-            np.mean(
-                [
-                    text != changed_text
-                    for text, changed_text in zip(before, after, strict=True)
-                ]
-            )
-        )
+        is_changed = map(ne, before, after)
+        return float(np.mean([*is_changed]))
 
     changed = {
         "shuffled weights": share(Shuffle(), names),
@@ -319,7 +317,7 @@ def read_map(
         return weights.weights[None], (weights.labels, [attribution.prediction.text])
     lookups = attribution.lookups[0]
     matrix = np.asarray(lookups.weights[0, 0] if kind == "effect" else weights.weights)
-    if kind not in ("effect", "gradient") and attribution.rows is not None:
+    if kind not in ("effect", *GRADIENTS) and attribution.rows is not None:
         matrix = matrix[list(attribution.rows)]
     return matrix, (lookups.source, lookups.target)
 
@@ -348,30 +346,31 @@ def find_adversary(run: Any, names: list[str], example: Any, steps: int = 60) ->
         forced = {name: item.softmax(-1) for name, item in guesses.items()}
         with torch.enable_grad(), intervene(model, Force(weights=forced), only=names):
             output = model(*inputs).log_softmax(-1)
-        change = (
-            functional.kl_div(output, base, log_target=True, reduction="none")
-            .sum(-1)
-            .max()
-        )
-        distance = torch.stack(
-            [*starmap(diverge, ((weights[name], forced[name]) for name in forced))]
-        ).mean()
+        terms = functional.kl_div(output, base, log_target=True, reduction="none")
+        change = terms.sum(-1).max()
+        distances = map(diverge, weights.values(), forced.values())
+        distance = torch.stack([*distances]).mean()
         if change.item() <= SAME_OUTPUT:
             best = max(best, distance.item())
+        excess = functional.relu(change - SAME_OUTPUT / 2)
+        loss = 100 * excess - distance
         optimizer.zero_grad()
-        (100 * functional.relu(change - SAME_OUTPUT / 2) - distance).backward()
+        loss.backward()
         optimizer.step()
     return best
 
 
 def diverge(first: Tensor, second: Tensor) -> Float[Tensor, ""]:
     """Return the mean Jensen-Shannon divergence of rows of weights, in nats."""
-    middle = ((first + second) / 2).clamp(min=1e-9)
-    parts = [
-        torch.special.xlogy(item, (item / middle).clamp(min=1e-9)).sum(-1)
-        for item in (first, second)
-    ]
-    return (parts[0] + parts[1]).mean() / 2
+    middle = (first + second) / 2
+    middle = middle.clamp(min=1e-9)
+    parts = []
+    for rows in (first, second):
+        ratios = (rows / middle).clamp(min=1e-9)
+        terms = torch.special.xlogy(rows, ratios)
+        parts.append(terms.sum(-1))
+    total = torch.stack(parts).sum(0)
+    return total.mean() / 2
 
 
 CLAIM = (
@@ -392,11 +391,18 @@ RECIPES: dict[str, tuple[str, list[str]]] = {
 
 
 def effects(setting: Setting) -> Finding:
-    """Compare kinds of maps with effects on recipes whose data are generated."""
+    """Compare kinds of maps with effects on recipes whose data are generated.
+
+    Other runs in the folder of trained runs become rows too, named by their folders.
+    """
     rows, shares = [], {}
-    for name, (recipe, settings) in RECIPES.items():
+    for recipe, settings in RECIPES.values():
         setting.train(recipe, recipe, settings)
-        run = setting.run(recipe)
+    names = {recipe: name for name, (recipe, _) in RECIPES.items()}
+    for path in sorted(setting.folder.glob(f"*/{RESULT}")):
+        names.setdefault(path.parent.name, path.parent.name)
+    for folder, name in names.items():
+        run = setting.run(folder)
         examples = [
             run.input_of(item)
             for item in run.config.data.load().test[: EXAMPLES if setting.full else 20]

@@ -271,7 +271,9 @@ def fit_exponent(sizes: Sequence[float | int], values: Sequence[float | int]) ->
 
     It is the least-squares slope of the logarithms over the largest sizes.
     """
-    slope, _ = np.polyfit(np.log(sizes[-FITTED:]), np.log(values[-FITTED:]), 1)
+    log_sizes = np.log(sizes[-FITTED:])
+    log_values = np.log(values[-FITTED:])
+    slope, _ = np.polyfit(log_sizes, log_values, 1)
     return float(slope)
 
 

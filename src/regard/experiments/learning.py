@@ -106,10 +106,10 @@ def score_after_mistake(run: Any, count: int = 200) -> float:
     """
     right = total = 0
     for pair in run.config.data.load().test[:count]:
-        mistake = next(letter for letter in pair.target if letter != pair.target[1])
-        prefix = pair.target[0] + mistake
+        first, second, *expected = pair.target
+        mistake = next(letter for letter in pair.target if letter != second)
+        prefix = first + mistake
         (output,) = run.predict([pair.source], beam=1, prefix=prefix)
-        expected = pair.target[2:]
         right += sum(map(str.__eq__, expected, output.text[2:]))
         total += len(expected)
     return right / total
@@ -164,8 +164,9 @@ def measure_softmax(scores: Tensor) -> tuple[float, float, float]:
     weights = scores.softmax(-1)
     entropy = torch.special.entr(weights).sum(-1)
     squares = weights.square().sum(-1)
+    cubes = weights.pow(3).sum(-1)
     # the squared entries of diag(a) - a a^T, summed: sum a_i^2 - 2 sum a_i^3 + (sum a_i^2)^2
-    total = squares - 2 * weights.pow(3).sum(-1) + squares.square()
+    total = squares - 2 * cubes + squares.square()
     derivative = total.clamp(min=0).sqrt()
     return float(scores.var()), float(entropy.mean()), float(derivative.mean())
 
@@ -185,6 +186,7 @@ def gradients(setting: Setting) -> Finding:
     """
     length, seeds = (200, 10) if setting.full else (50, 5)
     lines = {}
+    positions = [float(distance) for distance in range(length)]
     for cell, name in (("tanh", "tanh"), ("gru", "GRU")):
         sizes: Any = {"cell": cell, "embedding": 64, "width": 64}
         models = {
@@ -198,15 +200,17 @@ def gradients(setting: Setting) -> Finding:
             for seed in range(seeds):
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(seed)
-                    norms.append(
-                        gradient_norms(MODELS.build(config, WORDS, WORDS), length)
-                    )
-            mean = torch.stack(norms).mean(0).flip(0)  # the last source position first
-            points = zip(map(float, range(length)), mean.tolist(), strict=True)
+                    model = MODELS.build(config, WORDS, WORDS)
+                    norms.append(gradient_norms(model, length))
+            mean = torch.stack(norms).mean(0)
+            mean = mean.flip(0)  # the last source position first
+            points = zip(positions, mean.tolist(), strict=True)
             lines[f"{name}, {kind}"] = list(points)
     rows = []
-    for distance in sorted({round(length * share / 10) for share in range(10)}):
-        rows.append((distance, *(line[distance][1] for line in lines.values())))
+    distances = {round(length * share / 10) for share in range(10)}
+    for distance in sorted(distances):
+        points = [line[distance] for line in lines.values()]
+        rows.append((distance, *(norm for _, norm in points)))
     column = "steps before the end"
     title = "gradient at a source position"
     chart = Chart(title, column, "norm", lines, ("linear", "log"))

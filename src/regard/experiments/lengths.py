@@ -146,18 +146,20 @@ def positions(setting: Setting) -> Finding:
     models = {(name,): [*settings, *model] for name, model in POSITION_MODELS.items()}
     trained, chart = compare_lengths(setting, "letters copied", models, "copy", lengths)
     scores = {name: cells for name, *cells in trained}
-    properties = {
-        name: [
-            "yes" if value else "no" for value in check_properties(encoding).values()
-        ]
-        for name, encoding in list_encodings().items()
-    }
+    properties = {}
+    for name, encoding in list_encodings().items():
+        values = check_properties(encoding).values()
+        properties[name] = ["yes" if value else "no" for value in values]
     titles = [f"{length} letters, %" for length in lengths]
-    columns = ("positions", *PROPERTIES, *titles, "seconds")
+    titles.append("seconds")
+    columns = ("positions", *PROPERTIES, *titles)
     rows = []
-    for name in dict.fromkeys((*properties, *scores)):
-        cells = properties.get(name, [""] * len(PROPERTIES))
-        rows.append((name, *cells, *scores.get(name, [""] * (len(titles) + 1))))
+    no_properties = [""] * len(PROPERTIES)
+    no_scores = [""] * len(titles)
+    for name in properties | scores:
+        cells = properties.get(name, no_properties)
+        measured = scores.get(name, no_scores)
+        rows.append((name, *cells, *measured))
     return Finding(POSITIONS_CLAIM, columns, rows, [chart])
 
 

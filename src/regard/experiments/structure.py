@@ -123,13 +123,16 @@ def heads(setting: Setting) -> Finding:
     for name, module in run.model.named_modules():
         if not isinstance(module, MultiHead):
             continue
-        lost[name] = []
+        losses = []
         for head in range(module.heads):
             with intervene(run.model, Ablate(heads=[head]), only=name):
                 match = run.evaluate(pairs, beam=1)["exact-match"]
-            cells = [100 * share for share in shares[name][:, head].tolist()]
-            rows.append((name, head, *cells, match, match - complete))
-            lost[name].append(max(0.0, complete - match))
+            head_shares = shares[name][:, head].tolist()
+            cells = [100 * share for share in head_shares]
+            difference = match - complete
+            rows.append((name, head, *cells, match, difference))
+            losses.append(max(0.0, -difference))
+        lost[name] = losses
     title = f"answers lost without one head, %; with all {complete:.4g} are right"
     kinds = [f"{kind}, %" for kind in KEYS]
     columns = ("attention", "head", *kinds, "exact match without it, %", "difference")
@@ -147,26 +150,37 @@ def measure_heads(
     """
     totals: dict[str, Any] = defaultdict(float)
     queries: dict[str, int] = defaultdict(int)
+    model, tokenizers = run.model, run.tokenizers
     for pair in pairs:
-        (tokens,) = encode_pairs(run.model, run.tokenizers, [pair])
-        batch = collate([tokens])
-        with record(run.model) as maps:
-            run.model(batch.source, batch.source_lengths, batch.target_in)
-        source = run.tokenizers.source_pieces(tokens[0], pair.source)
-        target = run.tokenizers.target_pieces(tokens[1], pair.source)
+        ((source_ids, target_ids),) = encode_pairs(model, tokenizers, [pair])
+        batch = collate([(source_ids, target_ids)])
+        with record(model) as maps:
+            model(batch.source, batch.source_lengths, batch.target_in)
+        source = tokenizers.source_pieces(source_ids, pair.source)
+        target = tokenizers.target_pieces(target_ids, pair.source)
         for name, (weights,) in maps.items():
-            is_target = name.startswith("decoder") and "cross" not in name
-            first, pieces = (1, target) if is_target else (0, source)
-            keys = weights[..., first : first + len(pieces)]
-            shares = [
-                weights.diagonal(offset, -2, -1).sum(-1) for offset in OFFSETS.values()
-            ]
-            for is_kind in KINDS.values():
-                mask = torch.tensor([is_kind(piece) for piece in pieces])
-                shares.append(keys[..., mask].sum((-2, -1)))
-            totals[name] += torch.stack(shares)
+            pieces, keys = source, weights
+            if name.startswith("decoder") and "cross" not in name:
+                pieces, keys = target, weights[..., 1:]
+            totals[name] += sum_neighbors_and_kinds(weights, keys, pieces)
             queries[name] += weights.shape[-2]
     return {name: total / queries[name] for name, total in totals.items()}
+
+
+def sum_neighbors_and_kinds(
+    weights: Tensor, keys: Tensor, pieces: Sequence[str]
+) -> Float[Tensor, "kind head"]:
+    """Sum the weights of each of `KEYS`; `keys` are those that begin at the first piece."""
+    sums = []
+    for offset in OFFSETS.values():
+        neighbors = weights.diagonal(offset, -2, -1)
+        sums.append(neighbors.sum(-1))
+    keys = keys[..., : len(pieces)]
+    for is_kind in KINDS.values():
+        mask = torch.tensor([is_kind(piece) for piece in pieces])
+        chosen = keys[..., mask]
+        sums.append(chosen.sum((-2, -1)))
+    return torch.stack(sums)
 
 
 CONTEXT_CLAIM = (
@@ -319,7 +333,9 @@ def compare_groups(
     group = torch.arange(count) * 2 // count
     is_same = group[:, None] == group
     across = cosines[~is_same].view(count, -1)
-    within = cosines[is_same & ~torch.eye(count, dtype=torch.bool)].view(count, -1)
-    difference = (within[:, :, None] - across[:, None]).round(decimals=9)
-    nearer = 50 * (difference.sign().mean() + 1)
+    is_self = torch.eye(count, dtype=torch.bool)
+    within = cosines[is_same & ~is_self].view(count, -1)
+    difference = within[:, :, None] - across[:, None]
+    sign = difference.round(decimals=9).sign()
+    nearer = 50 * (sign.mean() + 1)
     return float(within.mean()), float(across.mean()), float(nearer)

@@ -33,10 +33,11 @@ class Finding:
 
     def table(self) -> str:
         """Return the table in Markdown, with four significant figures."""
-        cells = [self.columns, ["---"] * len(self.columns)]
+        lines = [self.columns, ["---"] * len(self.columns)]
         for row in self.rows:
-            cells.append([f"{x:.4g}" if isinstance(x, float) else str(x) for x in row])
-        return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+            cells = [f"{x:.4g}" if isinstance(x, float) else str(x) for x in row]
+            lines.append(cells)
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def write(self, folder: Path, name: str) -> list[Path]:
         """Write NAME.md, NAME.json and NAME.png into the folder, which is created.
@@ -45,16 +46,18 @@ class Finding:
             InputError: matplotlib is not installed.
             RunError: A file cannot be written.
         """
+        claim = self.claim
         records = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-        data = json.dumps({"claim": self.claim, "rows": records}, indent=1)
+        data = json.dumps({"claim": claim, "rows": records}, indent=1)
+        page = f"# {name}\n\n{claim}\n\n{self.table()}\n"
         contents = {
-            f"{name}.md": f"# {name}\n\n{self.claim}\n\n{self.table()}\n".encode(),
-            f"{name}.json": f"{data}\n".encode(),
-            f"{name}.png": render(charts(self.charts)),
+            folder / f"{name}.md": page.encode(),
+            folder / f"{name}.json": f"{data}\n".encode(),
+            folder / f"{name}.png": render(charts(self.charts)),
         }
-        for file, content in contents.items():
-            atomic.write(folder / file, content)
-        return [folder / file for file in contents]
+        for path, content in contents.items():
+            atomic.write(path, content)
+        return [*contents]
 
 
 Variants = Mapping[Row, tuple[str, Sequence[str]]]
@@ -113,9 +116,12 @@ class Setting:
         """Train each variant, and return its cells, its measures and its seconds."""
         rows = []
         for cells, (recipe, settings) in variants.items():
-            name = re.sub(r"\W+", "-", "-".join(map(str, (recipe, *cells))).lower())
+            parts = map(str, (recipe, *cells))
+            name = "-".join(parts).lower()
+            name = re.sub(r"\W+", "-", name)
             result = self.train(recipe, name, settings)
-            rows.append((*cells, *measure(self.run(name), result), result["seconds"]))
+            measures = measure(self.run(name), result)
+            rows.append((*cells, *measures, result["seconds"]))
         return rows
 
     def compare(

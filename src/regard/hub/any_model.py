@@ -49,6 +49,7 @@ from regard.models.published import (
     load_part,
     require_transformers,
 )
+from regard.pictures.panels import paint_sound, shade_features
 from regard.storage.published_folder import CONFIG
 from regard.tasks.attribution import Attribution
 from regard.tasks.base import Explained, attribute_tokens
@@ -107,9 +108,10 @@ class NetworkInput:
         network: The part of the model that reads it: the whole or one tower.
         tensors: The inputs by the names of its parameters.
         text: The ids of a text; empty for an image or a sound.
-        pixels: An image as the network reads it.
+        pixels: An image in the form of the network's input.
         seconds: The length of a sound.
         sound: The sound, as a WAV file.
+        features: The sound in the form of the network's input, if in bands of frequencies.
     """
 
     network: Any
@@ -118,9 +120,10 @@ class NetworkInput:
     pixels: np.ndarray | None = None
     seconds: float = 0.0
     sound: bytes = b""
+    features: np.ndarray | None = None
 
     def label(self, count: int) -> tuple[Side, Patches | None]:
-        """Label `count` positions without text; return the image if they are patches."""
+        """Label `count` positions without text; return the image that they are parts of."""
         size = getattr(self.network.config, "patch_size", None)
         if self.pixels is not None and isinstance(size, int):
             rows, columns = (pixels // size for pixels in self.pixels.shape[:2])
@@ -133,7 +136,13 @@ class NetworkInput:
         if self.seconds:
             step = self.seconds / count
             labels = [f"{number * step:.2f} s" for number in range(count)]
-        return Side.of(labels), None
+        if self.features is None or len(self.features) % count:
+            return Side.of(labels), None
+        bands = self.features.shape[1]
+        frames = self.features.reshape(count, -1, bands).mean(1)
+        high = max(1, round(count / bands / 4))
+        pixels = paint_sound(shade_features(frames), high, 1)
+        return Side.of(labels), Patches(pixels, 1, count)
 
 
 @dataclass(frozen=True)
@@ -263,8 +272,14 @@ class TransformersRun(Run[Example, GeneratedText]):
             batch = self.sounds(sound.samples, sampling_rate=rate, return_tensors="pt")
             tensor = batch[name].to(self.device)
             seconds = tensor.shape[-1] * getattr(self.sounds, "hop_length", 1) / rate
-            content = encode_audio(sound)
-            return NetworkInput(network, {name: tensor}, seconds=seconds, sound=content)
+            features = tensor[0].float().cpu().numpy().T if tensor.ndim == 3 else None
+            return NetworkInput(
+                network,
+                {name: tensor},
+                seconds=seconds,
+                sound=encode_audio(sound),
+                features=features,
+            )
         is_image = isinstance(example, bytes) or (
             vision is not None and Path(example).suffix.lower() in PICTURES
         )
@@ -583,6 +598,10 @@ class TransformersRun(Run[Example, GeneratedText]):
             else:
                 count = weights.shape[-1]
                 source, patches = inputs.label(count)
+                if (
+                    inputs.sound and role != "cross"
+                ):  # a picture for each moment says little
+                    patches = None
                 if inputs.sound:
                     recording = Recording(inputs.sound, inputs.seconds / count)
             target = source

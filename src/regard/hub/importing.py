@@ -192,29 +192,34 @@ def import_own(source: Source, run: RunDirectory, data: Keys) -> Any:
         InputError: The tensors or the tokenizer do not fit, or weights are not finite.
         RunError: regard's own model computes something else.
     """
-    family = FAMILIES[source.values.model_type]
+    values = source.values
+    architecture = source.architecture
+    family = FAMILIES[values.model_type]
     try:
-        config = family.read_config(source.values, source.architecture)
+        config = family.read_config(values, architecture)
     except (InputError, ValueError, TypeError) as error:
         raise RunError(str(error)) from error
-    kind = getattr(require_transformers(source.name), source.architecture)
+    library = require_transformers(source.name)
+    kind = getattr(library, architecture)
     network, missing = load_network(kind, source.folder, exact=True)
     # the library's names in memory change from version to version, those of files do not
     with TemporaryDirectory() as folder, quiet_library():
         network.save_pretrained(folder, max_shard_size="1000GB")
-        weights = read_tensors(Path(folder) / "model.safetensors")
+        path = Path(folder) / "model.safetensors"
+        weights = read_tensors(path)
     prefix = network.base_model_prefix
     if network.base_model is network:
         weights = {f"{prefix}.{name}": tensor for name, tensor in weights.items()}
     task = source.task
-    if source.architecture == vit.ENCODER:  # nothing here reads the pooler
+    if architecture == vit.ENCODER:  # nothing here reads the pooler
         task = vit.EMBEDDING
         head = f"{prefix}.{POOLER}"
         missing = {name for name in missing if not name.startswith(POOLER)}
         weights = {name: weights[name] for name in weights if not name.startswith(head)}
     check_complete(source.folder, network, missing)
     model, tokenizers = begin_run(source, run, data, config)
-    load_into(model, family.read_weights(weights, model, config, task))
+    weights = family.read_weights(weights, model, config, task)
+    load_into(model, weights)
     special = [tokenizer.special for tokenizer in tokenizers.values()]
     check_parity(model, network, *special[:1])
     return model
@@ -241,21 +246,21 @@ def begin_run(
     task = source.task
     values = source.values
     named = {"name": "pretrained", "path": source.name, "revision": source.revision}
-    document = {"task": task, "data": data, "model": named, **SECTIONS.get(task, {})}
+    document = {"task": task, "data": data, "model": named}
+    document |= SECTIONS.get(task, {})
     tokenizers: Tokenizers = {}
     if values.model_type == MARIAN and ours is not None:
-        ends = read_generation(source.folder, values, encodes=True).ends
-        start = values.decoder_start_token_id
-        first, second = read_sides(source.folder, values.vocab_size, start, ends)
+        tokenizers = read_marian(source)
+        first, second = tokenizers.values()
         pair = {"source": first.settings, "target": second.settings}
         document |= {"model": ours, "tokenizers": pair}
-        tokenizers = {SOURCE: first, TARGET: second}
     run.write_text(CONFIG, yaml_tree.dump(document))
     config: Any = run_file.read(run.file(CONFIG))
     config = complete(config, run, writes=True, resume=False)
     model = ours or config.model
     if task == "image-classification":
-        longest = 16 * (model.marks + (model.image // model.patch) ** 2)
+        patches = (model.image // model.patch) ** 2
+        longest = 16 * (model.marks + patches)
     elif tokenizers:
         longest = model.max_length
     else:
@@ -268,20 +273,39 @@ def begin_run(
     changes = {"model": model, "training": training}
     if task in ("seq2seq", "language-model"):
         changes |= describe_search(source, tokenizers, longest)
-    run.write_text(CONFIG, run_file.dump(replace(config, **changes)))
+    config = replace(config, **changes)
+    run.write_text(CONFIG, run_file.dump(config))
     config = run_file.read(run.file(CONFIG))
     if task == "regression":
         run.write_json(SCALE, {"mean": 0.0, "deviation": 1.0})
     elif task in LABELED:
-        labels: list[str] = []
-        names = values.id2label if source.architecture != vit.ENCODER else None
-        for number, label in sorted((names or {}).items()):
-            labels.append(f"{label} ({number})" if label in labels else str(label))
-        run.write_json(LABELS, labels)
+        run.write_json(LABELS, list_labels(source))
     for name, tokenizer in tokenizers.items():
         with run.writing(name) as path:
             tokenizer.save(path)
-    return RUNS[task].run.open(run, config).model, tokenizers
+    opened = RUNS[task].run.open(run, config)
+    return opened.model, tokenizers
+
+
+def read_marian(source: Source) -> Tokenizers:
+    """Read the tokenizers of both sides of a Marian model."""
+    folder, values = source.folder, source.values
+    generation = read_generation(folder, values, encodes=True)
+    start = values.decoder_start_token_id
+    sides = read_sides(folder, values.vocab_size, start, generation.ends)
+    return dict(zip((SOURCE, TARGET), sides, strict=True))
+
+
+def list_labels(source: Source) -> list[str]:
+    """Return the labels of a model; repeated ones get their number."""
+    labels: list[str] = []
+    if source.architecture == vit.ENCODER:
+        return labels
+    names = source.values.id2label or {}
+    for number, label in sorted(names.items()):
+        name = f"{label} ({number})" if label in labels else str(label)
+        labels.append(name)
+    return labels
 
 
 def describe_search(source: Source, tokenizers: Tokenizers, positions: int) -> Keys:

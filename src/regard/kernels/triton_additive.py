@@ -21,13 +21,18 @@ def _tanh(x):
 
     A series near 0, and exponentials that cannot overflow elsewhere.
     """
-    small = tl.where(tl.abs(x) < 0.2, x, 0.0)
-    y, z = small * small, tl.exp(-2.0 * tl.abs(x))
-    series = small * (
-        1.0 + y * (-1.0 / 3 + y * (2.0 / 15 + y * (-17.0 / 315 + y * (62.0 / 2835))))
-    )
+    size = tl.abs(x)
+    is_small = size < 0.2
+    small = tl.where(is_small, x, 0.0)
+    y = small * small
+    series = -17.0 / 315 + y * (62.0 / 2835)
+    series = 2.0 / 15 + y * series
+    series = -1.0 / 3 + y * series
+    series = small * (1.0 + y * series)
+    z = tl.exp(-2.0 * size)
     far = (1.0 - z) / (1.0 + z)
-    return tl.where(tl.abs(x) < 0.2, series, tl.where(x < 0.0, -far, far))
+    far = tl.where(x < 0.0, -far, far)
+    return tl.where(is_small, series, far)
 
 
 @triton.jit
@@ -35,39 +40,56 @@ def _scores_kernel(query, key, energy, scores, sizes, BLOCK: tl.constexpr):
     # query: (batch, width, query); key: (batch, width, key)
     queries, keys, width = sizes
     row = tl.program_id(2)
-    t = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    tile = tl.arange(0, BLOCK)
+    t = tl.program_id(0) * BLOCK + tile
+    i = tl.program_id(1) * BLOCK + tile
+    is_query = t < queries
+    is_key = i < keys
     total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
-    for d in range(row * width, (row + 1) * width):
-        q = tl.load(query + d * queries + t, mask=t < queries, other=0.0)
-        k = tl.load(key + d * keys + i, mask=i < keys, other=0.0)
-        total += tl.load(energy + d) * _tanh(q[:, None] + k[None, :])
-    place = (row * queries + t[:, None]) * keys + i[None, :]
-    tl.store(scores + place, total, mask=(t[:, None] < queries) & (i[None, :] < keys))
+    first = row * width
+    for d in range(first, first + width):
+        q = tl.load(query + d * queries + t, mask=is_query, other=0.0)
+        k = tl.load(key + d * keys + i, mask=is_key, other=0.0)
+        pair = q[:, None] + k[None, :]
+        total += tl.load(energy + d) * _tanh(pair)
+    query_rows = row * queries + t
+    place = (query_rows * keys)[:, None] + i[None, :]
+    inside = is_query[:, None] & is_key[None, :]
+    tl.store(scores + place, total, mask=inside)
 
 
 @triton.jit
 def _sums_kernel(side, opposite, gradient, sums, sizes, steps, BLOCK: tl.constexpr):
     # side: (batch, width, row); opposite: (batch, width, column)
     rows, columns, width = sizes
+    row_step, column_step = steps
+    slope_sums, tangent_sums = sums
     batch = tl.program_id(2)
-    t = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tile = tl.arange(0, BLOCK)
+    t = tl.program_id(0) * BLOCK + tile
+    is_row = t < rows
     d = batch * width + tl.program_id(1)
-    x = tl.load(side + d * rows + t, mask=t < rows, other=0.0)
+    row_places = d * rows + t
+    x = tl.load(side + row_places, mask=is_row, other=0.0)
+    x = x[:, None]
+    gradient_rows = gradient + batch * rows * columns + t * row_step
+    gradient_rows = gradient_rows[:, None]
     slopes = tl.zeros((BLOCK,), dtype=tl.float32)
     tangents = tl.zeros((BLOCK,), dtype=tl.float32)
     for first in range(0, columns, BLOCK):
-        i = first + tl.arange(0, BLOCK)
-        inside = (t[:, None] < rows) & (i[None, :] < columns)
-        place = batch * rows * columns + t[:, None] * steps[0] + i[None, :] * steps[1]
-        g = tl.load(gradient + place, mask=inside, other=0.0)
-        y = tl.load(opposite + d * columns + i, mask=i < columns, other=0.0)
-        pair = x[:, None] + y[None, :]
+        i = first + tile
+        is_column = i < columns
+        inside = is_row[:, None] & is_column[None, :]
+        steps_to_columns = (i * column_step)[None, :]
+        g = tl.load(gradient_rows + steps_to_columns, mask=inside, other=0.0)
+        y = tl.load(opposite + d * columns + i, mask=is_column, other=0.0)
+        pair = x + y[None, :]
         z = tl.exp(-2.0 * tl.abs(pair))
-        slopes += tl.sum(g * 4.0 * z / ((1.0 + z) * (1.0 + z)), 1)
+        far = 1.0 + z
+        slopes += tl.sum(g * 4.0 * z / (far * far), 1)
         tangents += tl.sum(g * _tanh(pair), 1)
-    tl.store(sums[0] + d * rows + t, slopes, mask=t < rows)
-    tl.store(sums[1] + d * rows + t, tangents, mask=t < rows)
+    tl.store(slope_sums + row_places, slopes, mask=is_row)
+    tl.store(tangent_sums + row_places, tangents, mask=is_row)
 
 
 def scores(query: Tensor, key: Tensor, energy: Tensor) -> Tensor:

@@ -49,34 +49,38 @@ def attend_windows(
         The context, `(*batch, query, value_width)`.
     """
     before, after, first = window
-    queries = query.shape[-2]
+    *batch, queries, _ = query.shape
     keys = key.shape[-2]
     size = block_size(before, after)
-    span = size + before + after
+    reach = before + after
+    span = size + reach
     blocks = -(-queries // size)
+    length = blocks * size
     # Keys are padded so that block b covers keys b * size .. b * size + span. A negative
     # padding cuts off keys that no query reads.
-    end = first + blocks * size + after
+    end = first + length + after
     padding = before - first, end - keys
-    positions = torch.arange(-padding[0], end, device=query.device)
+    positions = torch.arange(first - before, end, device=query.device)
     positions = positions.unfold(0, span, size)
     inside = (positions >= 0) & (positions < keys)
-    mask = _near(size, before + after, query.device) & inside[:, None]
+    window_mask = _near(size, reach, query.device)
+    mask = window_mask & inside[:, None]
     if allowed is not None:
-        columns = pad(allowed[..., 0, :], padding).unfold(-1, span, size)
-        mask = mask & columns[..., None, :]
-    query_blocks = pad(query, (0, 0, 0, blocks * size - queries))
-    sides = [
-        pad(side, (0, 0, *padding)).unfold(-2, span, size) for side in (key, value)
-    ]
-    inputs = query_blocks.unflatten(-2, (blocks, size)), sides[0].mT, sides[1].mT
+        columns = pad(allowed, padding)
+        columns = columns.unfold(-1, span, size)
+        mask = mask & columns.movedim(-3, -2)
+    padded = pad(query, (0, 0, 0, length - queries))
+    query_blocks = padded.unflatten(-2, (blocks, size))
+    padding = (0, 0, *padding)
+    key_blocks = pad(key, padding).unfold(-2, span, size)
+    value_blocks = pad(value, padding).unfold(-2, span, size)
+    inputs = query_blocks, key_blocks.mT, value_blocks.mT
     # blocks take the place of heads, which PyTorch's kernel needs as the second axis
-    batch = query.shape[:-2]
     if mask.ndim > 3:
-        mask = mask.expand(*batch, *mask.shape[-3:]).flatten(0, -4)
+        mask = mask.expand(*batch, -1, -1, -1).flatten(0, -4)
     inputs = map(_join_batch, inputs)
     context = scaled_dot_product_attention(*inputs, attn_mask=mask, scale=scale)
-    context = context.reshape(*batch, blocks * size, value.shape[-1])
+    context = context.reshape(*batch, length, value.shape[-1])
     return context[..., :queries, :]
 
 

@@ -1,9 +1,11 @@
 """The lesson: one page in which a small trained model computes its attention in the browser."""
 
+import copy
 import json
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -12,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.attention import attend
 from regard.attention.scores import Additive, Dot, ScaledDot
@@ -28,7 +31,6 @@ MAX_TEXT = 60
 FITTED_TEXTS = 200
 """The number of texts that replacements of the score are fitted to."""
 NEEDED = {
-    "cell": "gru-reset-before",
     "align": "softmax",
     "history": None,
     "start": "encoder",
@@ -47,8 +49,8 @@ EXAMPLES = {
 PARTS = ("model", "page", "chapters", "tasks", "start")
 """The scripts, in the order of their dependencies."""
 
-Look = Callable[[Tensor], Any]
-"""A query `(1, 1, width)` -> context and weights."""
+Look = Callable[[Tensor], Tensor]
+"""A query `(1, 1, width)` -> context."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def check_run(run: Any, name: str) -> None:
     Raises:
         InputError: The model is of another kind, or too large.
     """
-    model, config = run.model, run.config
+    model = run.model
+    config = run.config
     advice = "The lesson computes a small model like that of the recipe `dates`."
     if type(model) is not Bahdanau:
         raise InputError(f"{name}: has a {type(model).__name__}. {advice}")
@@ -84,11 +87,12 @@ def check_run(run: Any, name: str) -> None:
             raise InputError(
                 f"{name}: has model.{key}: {setting}; expected {value or 'null'}. {advice}"
             )
-    for side in (run.tokenizers.source, run.tokenizers.target):
-        if side.settings.kind != "character":
-            raise InputError(
-                f"{name}: has tokens of the kind {side.settings.kind}; expected character. {advice}"
-            )
+    kinds = {side.settings.kind for side in list_sides(run)}
+    if kinds not in ({"character"}, {"space"}):
+        raise InputError(
+            f"{name}: has tokens of the kind {' and '.join(sorted(kinds))}; expected "
+            f"character or space on both sides. {advice}"
+        )
     count = sum(parameter.numel() for parameter in model.parameters())
     if count > MAX_WEIGHTS:
         raise InputError(
@@ -96,47 +100,70 @@ def check_run(run: Any, name: str) -> None:
         )
 
 
+def list_sides(run: Any) -> tuple[Any, Any]:
+    """Return the tokenizers of source and target."""
+    tokenizers = run.tokenizers
+    return tokenizers.source, tokenizers.target
+
+
+def split_text(run: Any, text: str) -> list[str]:
+    """Return the tokens of a text: its characters, or the words between blanks."""
+    return text.split() if find_blank(run) else [*text]
+
+
+def find_blank(run: Any) -> str:
+    """Return what joins the tokens of a text."""
+    return " " if run.tokenizers.source.settings.kind == "space" else ""
+
+
 def find_texts(run: Any) -> tuple[tuple[str, ...], list[str]]:
     """Return texts for the page and texts to fit scores to; none if its data are files."""
     data = run.config.data
     if not isinstance(data, Synthetic):
         return (), []
-    sources = [run.input_of(example) for example in run.config.data.tests()]
-    return EXAMPLES.get(data.kind, tuple(sources[:5])), sources
+    sources = map(run.input_of, run.config.data.tests())
+    sources = [source for source in sources if 0 < len(source) <= MAX_TEXT]
+    examples = EXAMPLES.get(data.kind) or tuple(sources[:5])
+    return examples, sources
 
 
 @torch.no_grad()
 def write_output(run: Any, text: str, look: Look | None = None) -> Output:
     """Write the output of a text greedily, with another way to look up if one is given."""
-    model, decoder = run.model, run.model.decoder
+    model = run.model
+    decoder = model.decoder
+    special = decoder.special
     (ids,) = run.encode_sources([text])
     ids.append(model.source_special.end)
-    memory = model.encoder(torch.tensor([ids]), torch.tensor([len(ids)]))
-    states = memory.value[0]
-    special = decoder.special
+    size = torch.tensor([len(ids)])
+    memory = model.encoder(torch.tensor([ids]), size)
     state = decoder.initial(memory)
-    token, tokens, queries = special.start, [], []
-    limit = int(run.config.search.limit(torch.tensor(len(ids))))
+    look = look or partial(decoder.attend, memory=memory)
+    (cell,) = decoder.stack.cells
+    token = special.start
+    tokens, queries = [], []
+    limit = int(run.config.search.limit(size))
+    unwritten = list(special.unwritten)
     while len(tokens) < limit and token != special.end:
-        queries.append(state[0])
-        embedded = decoder.embedding(torch.tensor([token]))
-        if look is None:
-            context = decoder.attend(state[:, None], memory)[:, 0]
-        else:
-            context = look(state[:, None])[0][:, 0]
+        queries.append(state)
+        last_token = torch.tensor([token])
+        embedded = decoder.embedding(last_token)
+        context = look(state[:, None])
+        context = context.squeeze(1)
         parts = torch.cat([state, embedded, context], -1)
-        logits = decoder.output(decoder.readout(parts))[0]
-        logits[[*special.unwritten]] = -torch.inf
+        readout = decoder.readout(parts)
+        (logits,) = decoder.output(readout)
+        logits[unwritten] = -torch.inf
         token = int(logits.argmax())
         tokens.append(token)
         inputs = torch.cat([embedded, context], -1)
-        (cell,) = decoder.stack.cells
         state = cell(inputs, state)
     target = run.tokenizers.target
-    pieces = [
-        "end" if token == special.end else target.pieces([token])[0] for token in tokens
-    ]
-    return Output(states, torch.stack(queries), tuple(pieces), target.decode(tokens))
+    pieces = target.pieces(tokens)
+    if token == special.end:
+        pieces[-1] = "end"
+    (states,) = memory.value
+    return Output(states, torch.cat(queries), tuple(pieces), target.decode(tokens))
 
 
 def fit_scores(run: Any, texts: Sequence[str]) -> dict[str, Tensor]:
@@ -148,47 +175,63 @@ def fit_scores(run: Any, texts: Sequence[str]) -> dict[str, Tensor]:
     """
     score = run.model.decoder.attend.score
     outputs = [write_output(run, text) for text in texts]
-    width, key_width = score.query_width, score.key_width
-    longest = max(len(output.queries) for output in outputs)
-    queries = torch.zeros(len(outputs), longest, width, dtype=torch.float64)
-    positions = MAX_TEXT + 1
-    states = torch.zeros(len(outputs), positions, key_width, dtype=torch.float64)
-    allowed = torch.zeros(len(outputs), longest, positions, dtype=torch.bool)
-    for index, output in enumerate(outputs):
-        steps, size = len(output.queries), len(output.states)
-        queries[index, :steps] = output.queries
-        states[index, :size] = output.states
-        allowed[index, :steps, :size] = True
-    _, weights = attend(queries, states, states, score=score, mask=allowed)
-    weights = weights.detach()
-    is_step = allowed.any(-1)
+    queries, is_step = pad_states([output.queries for output in outputs])
+    places = torch.zeros(MAX_TEXT + 1, score.key_width, dtype=queries.dtype)
+    all_states = [output.states for output in outputs]
+    states, is_state = pad_states([places, *all_states])
+    states = states[1:]
+    allowed = is_step[:, :, None] & is_state[1:, None]
+    with torch.no_grad():
+        _, weights = attend(queries, states, states, score=score, mask=allowed)
+    general = fit_general(queries, states, weights, allowed)
 
-    general = torch.zeros(width, key_width, requires_grad=True)
+    rows = queries[is_step]
+    weights = weights[is_step]
+    sizes = allowed[is_step].sum(-1)
+    location = solve(rows, weights.clamp(min=1e-4).log()).mT
+    centers = weights * torch.arange(len(places))
+    shares = (centers.sum(-1) + 0.5) / sizes
+    shares = shares.clamp(0.02, 0.98)
+    hidden = rows @ score.query_weight.detach()
+    (place,) = solve(hidden.tanh(), shares.logit()[:, None]).mT
+    return {"general": general, "location": location, "place": place}
+
+
+def pad_states(states: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return states of texts `(text, position, width)`, and which positions are not padding."""
+    is_state = [torch.ones(len(rows), dtype=torch.bool) for rows in states]
+    padded = pad_sequence(states, batch_first=True)
+    return padded, pad_sequence(is_state, batch_first=True)
+
+
+def fit_general(
+    queries: Tensor, keys: Tensor, weights: Tensor, allowed: Tensor
+) -> Tensor:
+    """Return the matrix W whose scores q W k lead to weights most like the given ones."""
+    queries, weights = queries.float(), weights.float()
+    keys = keys.float().mT
+    is_step = allowed.any(-1)
+    shape = queries.shape[-1], keys.shape[-2]
+    general = torch.zeros(shape, requires_grad=True)
     optimizer = torch.optim.Adam([general], lr=0.05)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=200)
-    keys = states.float().mT
     for _ in range(200):
-        scores = (queries.float() @ general @ keys).masked_fill(~allowed, -1e9)
-        entropy = -(weights.float() * scores.log_softmax(-1)).sum(-1)
+        scores = queries @ general @ keys
+        scores = scores.masked_fill(~allowed, -1e9)
+        entropy = -(weights * scores.log_softmax(-1)).sum(-1)
         optimizer.zero_grad()
         entropy[is_step].mean().backward()
         optimizer.step()
         schedule.step()
-
-    rows, given = queries[is_step], weights[is_step]
-    location = solve(rows, given.clamp(min=1e-4).log()).mT
-    sizes = allowed[is_step].sum(-1)
-    centers = (given * torch.arange(positions)).sum(-1)
-    shares = ((centers + 0.5) / sizes).clamp(0.02, 0.98)
-    hidden = (rows @ score.query_weight.detach()).tanh()
-    place = solve(hidden, shares.logit()[:, None])[:, 0]
-    return {"general": general.detach(), "location": location, "place": place}
+    return general.detach()
 
 
 def solve(inputs: Tensor, outputs: Tensor) -> Tensor:
     """Return the matrix that maps inputs to outputs, by ridge regression."""
-    square = inputs.mT @ inputs + 1e-2 * torch.eye(inputs.shape[1], dtype=inputs.dtype)
-    return torch.linalg.solve(square, inputs.mT @ outputs)
+    transposed = inputs.mT
+    ridge = 1e-2 * torch.eye(len(transposed), dtype=inputs.dtype)
+    square = transposed @ inputs + ridge
+    return torch.linalg.solve(square, transposed @ outputs)
 
 
 def pack_model(run: Any, fitted: dict[str, Tensor]) -> dict[str, Any]:
@@ -200,7 +243,7 @@ def pack_model(run: Any, fitted: dict[str, Tensor]) -> dict[str, Any]:
         start += rows.numel()
         parts.append(rows.detach().float().numpy().astype("<f4").tobytes())
     special, search = run.model.decoder.special, run.config.search
-    source, target = run.tokenizers.source, run.tokenizers.target
+    source, target = list_sides(run)
     return {
         "tensors": tensors,
         "weights": b64encode(b"".join(parts)).decode(),
@@ -215,6 +258,7 @@ def pack_model(run: Any, fitted: dict[str, Tensor]) -> dict[str, Any]:
             "unwritten": special.unwritten,
         },
         "limit": {"ratio": search.length_ratio, "extra": search.length_extra},
+        "blank": find_blank(run),
     }
 
 
@@ -223,25 +267,51 @@ def draw_map(
 ) -> str:
     """Draw a map of weights `(query, key)` as SVG, like `drawMap` of page.js."""
     cell, margin, top = 18, 34, 20
-    width, height = margin + len(columns) * cell + 2, top + len(rows) * cell + 2
-    show = ["␣" if label == " " else escape(label) for label in (*rows, *columns)]
+    turn = ""
+    row_length, column_length = measure_labels(rows), measure_labels(columns)
+    if max(row_length, column_length) > 1:  # words of columns are turned
+        margin = round(12 + 7.5 * max(3, row_length))
+        top = round(12 + 7.5 * max(3, column_length))
+        turn = ' transform="rotate(-90 {x} {y}) translate(0 4)" text-anchor="start"'
+    width = margin + len(columns) * cell + 2
+    height = top + len(rows) * cell + 2
     marks = []
-    for index, label in enumerate(show[len(rows) :]):
-        x = margin + (index + 0.5) * cell
-        marks.append(f'<text x="{x}" y="{top - 6}" text-anchor="middle">{label}</text>')
-    for index, line in enumerate(weights.tolist()):
-        y = top + index * cell
-        text = f'<text x="{margin - 6}" y="{y + 0.7 * cell:g}" text-anchor="end">{show[index]}</text>'
+    x = margin + cell / 2
+    y = top - 6
+    for label in columns:
+        place = turn.format(x=x, y=y) or ' text-anchor="middle"'
+        marks.append(f'<text x="{x}" y="{y}"{place}>{show_label(label)}</text>')
+        x += cell
+    y = top
+    size = f'width="{cell - 1}" height="{cell - 1}"'
+    for label, line in zip(rows, weights.tolist(), strict=True):
+        place = f'x="{margin - 6}" y="{y + 0.7 * cell:g}"'
+        text = f'<text {place} text-anchor="end">{show_label(label)}</text>'
         marks.append(text)
-        for key, weight in enumerate(line):
-            box = f'x="{margin + key * cell}" y="{y}" width="{cell - 1}" height="{cell - 1}"'
+        x = margin
+        for weight in line:
             shade = min(1.0, 0.04 + 0.96 * weight)
-            marks.append(f'<rect {box} fill-opacity="{shade:.3f}"/>')
-    return (
-        f'<figure class="map-figure still"><svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" class="map" aria-label="{escape(caption)}">{"".join(marks)}</svg>'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
+            box = f'x="{x}" y="{y}" {size} fill-opacity="{shade:.3f}"'
+            marks.append(f"<rect {box}/>")
+            x += cell
+        y += cell
+    words = escape(caption)
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    image = f'<svg {size} role="img" class="map" aria-label="{words}">'
+    legend = f"<figcaption>{words}</figcaption>"
+    parts = (image, *marks, "</svg>", legend)
+    return f'<figure class="map-figure still">{"".join(parts)}</figure>'
+
+
+def measure_labels(labels: Sequence[str]) -> int:
+    """Return the length of the longest label; `end` takes one place."""
+    lengths = [1 if label == "end" else len(label) for label in labels]
+    return max(lengths)
+
+
+def show_label(label: str) -> str:
+    """Return a label in HTML, with a sign for a space."""
+    return "␣" if label == " " else escape(label)
 
 
 @torch.no_grad()
@@ -250,57 +320,63 @@ def draw_pictures(run: Any, text: str) -> dict[str, str]:
     score = run.model.decoder.attend.score
     full = write_output(run, text)
     states, queries = full.states[None], full.queries[None]
-    letters = [*text]
+    letters = split_text(run, text)
     columns = [*letters, "end"]
+    pieces = full.pieces
+    size = len(letters)
 
     def draw(words: str, keys: Tensor = states, **options: Any) -> str:
         options = {"score": score} | options
-
-        def look(queries: Tensor) -> Any:
-            return attend(queries, keys, states, **options)
-
-        output = write_output(run, text, look)
-        weights = look(output.queries[None])[1][0]
+        look = partial(attend, key=keys, value=states, **options)
+        output = write_output(run, text, lambda query: look(query)[0])
+        _, (weights,) = look(output.queries[None])
         caption = f"{words}: the model writes {output.text or 'nothing'}."
         return draw_map(output.pieces, columns, weights, caption)
 
     def choose(scores: Tensor, mask: Any) -> Tensor:
-        return functional.one_hot(scores.argmax(-1), len(columns)).to(scores.dtype)
+        best = scores.argmax(-1)
+        return functional.one_hot(best, size + 1).to(scores.dtype)
 
-    last = torch.arange(len(columns)) == len(text)
-    steps = torch.arange(len(full.pieces))
-    earlier = steps < steps[:, None]
-    _, masked = attend(queries, queries, queries, score=ScaledDot(), mask=earlier[None])
+    is_last = torch.arange(size + 1) == size
+    steps = torch.arange(len(pieces))
+    is_earlier = steps < steps[:, None]
+    _, (masked,) = attend(
+        queries, queries, queries, score=ScaledDot(), mask=is_earlier[None]
+    )
     heads = []
     for head in range(2):
         part = slice_score(score, head, 2)
-        _, weights = attend(queries, states, states, score=part)
+        _, (weights,) = attend(queries, states, states, score=part)
         caption = f"Head {head + 1} of 2."
-        heads.append(draw_map(full.pieces, columns, weights[0], caption))
-    places = Sinusoidal()(torch.zeros(1, len(text), 32, dtype=states.dtype))
-    _, positions = attend(2 * places, places, places, score=Dot())
+        picture = draw_map(pieces, columns, weights, caption)
+        heads.append(picture)
+    empty = torch.zeros(1, size, 32, dtype=states.dtype)
+    places = Sinusoidal()(empty)
+    _, (positions,) = attend(2 * places, places, places, score=Dot())
     halves = states[..., : score.query_width]
     words = "Each position attends to earlier ones."
+    masked_map = draw_map(pieces, pieces, masked, words)
+    position_map = draw_map(letters, letters, positions, "Each finds itself.")
     return {
         "full": draw("With all of its attention"),
-        "bottleneck": draw("With the last state alone", mask=last[None, None]),
+        "bottleneck": draw("With the last state alone", mask=is_last[None, None]),
         "dot": draw("With the dot product", halves, score=Dot()),
         "hard": draw("With hard attention", align=choose),
-        "masked": draw_map(full.pieces, full.pieces, masked[0], words),
+        "masked": masked_map,
         "heads": "".join(heads),
-        "positions": draw_map(letters, letters, positions[0], "Each finds itself."),
+        "positions": position_map,
     }
 
 
 def slice_score(score: Additive, head: int, heads: int) -> Additive:
     """Return one head's part of an additive score, multiplied by the number of heads."""
     size = score.energy.numel()
-    part = slice(head * size // heads, (head + 1) * size // heads)
-    sliced = Additive(1, 1, 1)
-    sliced.query_width, sliced.key_width = score.query_width, score.key_width
-    sliced.query_weight.data = score.query_weight[:, part]
-    sliced.key_weight.data = score.key_weight[:, part]
-    sliced.energy.data = heads * score.energy[part]
+    start = head * size // heads
+    end = (head + 1) * size // heads
+    sliced = copy.deepcopy(score)
+    for parameter in (sliced.query_weight, sliced.key_weight, sliced.energy):
+        parameter.data = parameter.data[..., start:end]
+    sliced.energy.data *= heads
     return sliced
 
 
@@ -310,7 +386,7 @@ def build_page(run: Any, texts: Sequence[str], fit_texts: Sequence[str] = ()) ->
     Args:
         run: The run; its model is computed in float64 from now on.
         texts: Texts of the page, the first of them at the start.
-        fit_texts: More texts that the replacements of the score are fitted to.
+        fit_texts: More such texts, that the replacements of the score are fitted to.
 
     Raises:
         InputError: A text is empty or too long.
@@ -321,14 +397,16 @@ def build_page(run: Any, texts: Sequence[str], fit_texts: Sequence[str] = ()) ->
                 f"{quote(text)} has {len(text)} characters; expected 1 to {MAX_TEXT}"
             )
     model = run.model.double().eval()
-    usable = [text for text in fit_texts if 0 < len(text) <= MAX_TEXT]
-    fitted = fit_scores(run, [*texts, *usable][:FITTED_TEXTS])
+    fitted = fit_scores(run, [*texts, *fit_texts][:FITTED_TEXTS])
     data = json.dumps(pack_model(run, fitted), separators=(",", ":"))
     style = stylesheet() + read_part("lesson.css")
     script = '"use strict";\n' + "".join(read_part(f"{name}.js") for name in PARTS)
+    page = read_part("lesson.html")
+    if find_blank(run):
+        script, page = (part.replace("character", "word") for part in (script, page))
     options = "".join(f"<option>{escape(text)}</option>" for text in texts)
     score = model.decoder.attend.score
-    return Template(read_part("lesson.html")).substitute(
+    return Template(page).substitute(
         draw_pictures(run, texts[0]),
         text=escape(texts[0]),
         answer=escape(write_output(run, texts[0]).text),

@@ -71,10 +71,12 @@ chapters.mixture = {
       slider(`Weight of ${shown(letter)}, character ${i + 1}`, { min: 0, max: 1, step: 0.01, value: weights[i], title: shown(letter), show: (value) => round(value) }, (weight) => drag(i, weight)),
       tick(`cut ${shown(letter)}, character ${i + 1}`, state.cut.includes(i), (on) =>
         change({ step, forced: null, cut: on ? [...state.cut, i] : state.cut.filter((j) => j !== i) }), "cut")));
+    const list = make("ul", { class: "weights" }, ...lines);
+    list.style.setProperty("--label", `${Math.max(...lesson.source.map((letter) => letter.length)) + 0.5}ch`);
     return [
       make("p", {}, make("label", {}, "Step: the character that is written ", select), " ",
         make("button", { type: "button", onclick: () => change({ step, forced: null, cut: [] }) }, "Weights of the model")),
-      make("ul", { class: "weights" }, ...lines),
+      list,
     ];
   },
   compute: (lesson, { step, forced, cut }) => {
@@ -284,7 +286,7 @@ function readPositions(lesson, { encoding, offset = 0, sharpness = 2 }) {
   const letters = [...new Set(lesson.letters)];
   const values = lesson.letters.map((letter) => Float64Array.from(letters, (other) => (other === letter ? 1 : 0)));
   const found = attend(queries, keys, values, { score: Scores.dot(), align: Aligns.soft({ sharpness }) });
-  const text = found.contexts.map((context) => letters[argmax(context)]).join("");
+  const text = found.contexts.map((context) => letters[argmax(context)]).join(lesson.model.blank);
   return { rows: lesson.letters, weights: found.weights, text, lookups: [{ score: "dot", sharpness, align: "soft", queries, keys, values, weights: found.weights, contexts: found.contexts }] };
 }
 

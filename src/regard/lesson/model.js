@@ -114,10 +114,19 @@ const sinusoidal = (position, width) =>
     return i % 2 ? Math.cos(angle) : Math.sin(angle);
   });
 
-/** One step of Bahdanau's gated unit: s~ = tanh(W x + U (r * s)), s' = s + z (s~ - s). */
+/** One step of a gated unit. Bahdanau's: s~ = tanh(W x + U (r * s)), s' = s + z (s~ - s). PyTorch's resets
+    after the product, s~ = tanh(W x + r * (U s + b)), and its z keeps the old state. */
 function stepCell(cell, inputs, state) {
   const width = state.length;
   const projected = add(multiply(cell.inputs, inputs), cell.bias);
+  if (cell.states) {
+    const own = add(multiply(cell.states, state), cell.stateBias);
+    return state.map((number, i) => {
+      const [reset, update] = [i, width + i].map((place) => sigmoid(projected[place] + own[place]));
+      const candidate = Math.tanh(projected[2 * width + i] + reset * own[2 * width + i]);
+      return candidate + update * (number - candidate);
+    });
+  }
   const gates = multiply(cell.gates, state).map((number, i) => sigmoid(projected[i] + number));
   const reset = state.map((number, i) => gates[i] * number);
   const candidate = multiply(cell.candidate, reset).map((number, i) => Math.tanh(projected[2 * width + i] + number));
@@ -126,22 +135,28 @@ function stepCell(cell, inputs, state) {
 
 /** The model of a page's data: an encoder in both directions and a decoder that looks things up. */
 class Model {
-  constructor({ tensors, weights, source, target, special, limit }) {
+  constructor({ tensors, weights, source, target, special, limit, blank }) {
     const bytes = Uint8Array.from(atob(weights), (letter) => letter.charCodeAt(0));
     const numbers = Float64Array.from(new Float32Array(bytes.buffer));
     const get = (name) => {
       const [start, rows, columns] = tensors[name];
       return { rows, columns, data: numbers.subarray(start, start + rows * columns) };
     };
-    const cell = (prefix) => ({
+    const cell = (prefix, ending = "_l0") => (`${prefix}.weight_ih${ending}` in tensors ? {
+      inputs: get(`${prefix}.weight_ih${ending}`),
+      bias: get(`${prefix}.bias_ih${ending}`).data,
+      states: get(`${prefix}.weight_hh${ending}`),
+      stateBias: get(`${prefix}.bias_hh${ending}`).data,
+    } : {
       inputs: get(`${prefix}.inputs.weight`),
       bias: get(`${prefix}.inputs.bias`).data,
       gates: get(`${prefix}.gates.weight`),
       candidate: get(`${prefix}.candidate.weight`),
     });
-    this.forwards = cell("encoder.reader.forwards.0.cell");
-    this.backwards = cell("encoder.reader.backwards.0.cell");
-    this.cell = cell("decoder.stack.cells.0");
+    const isTorch = "decoder.stack.cells.0.cell.weight_ih" in tensors;
+    this.forwards = cell(`encoder.reader.forwards.0${isTorch ? "" : ".cell"}`);
+    this.backwards = cell(`encoder.reader.backwards.0${isTorch ? "" : ".cell"}`);
+    this.cell = isTorch ? cell("decoder.stack.cells.0.cell", "") : cell("decoder.stack.cells.0");
     this.sourceTable = get("encoder.embedding.table.weight");
     this.targetTable = get("decoder.embedding.table.weight");
     this.initial = get("decoder.initial.linear.weight");
@@ -155,16 +170,22 @@ class Model {
     this.general = { weight: get("general") };
     this.location = { weight: get("location") };
     this.place = get("place").data;
-    this.width = this.cell.candidate.rows;
+    this.width = this.additive.queryWeight.rows;
     this.sourceIds = new Map(source.map((piece, id) => [piece, id]));
     this.target = target;
     this.special = special;
     this.limit = limit;
+    this.blank = blank;
   }
 
-  /** The ids of a text, one for each character, and one for its end. */
+  /** The tokens of a text: its characters, or the words between blanks. */
+  split(text) {
+    return this.blank ? text.split(/\s+/).filter((word) => word) : [...text];
+  }
+
+  /** The ids of a text, one for each token, and one for its end. */
   encodeText(text) {
-    return [...[...text].map((letter) => this.sourceIds.get(letter) ?? this.special.unknown), this.special.sourceEnd];
+    return [...this.split(text).map((letter) => this.sourceIds.get(letter) ?? this.special.unknown), this.special.sourceEnd];
   }
 
   /** The vector of a token. */
@@ -217,13 +238,13 @@ class Model {
     return steps;
   }
 
-  /** The characters of an output, with a sign for its end. */
+  /** The tokens of an output, with a sign for its end. */
   labels(steps) {
     return steps.map(({ token }) => (token === this.special.end ? "end" : this.target[token]));
   }
 
   /** The text of an output. */
   text(steps) {
-    return steps.filter(({ token }) => token !== this.special.end).map(({ token }) => this.target[token]).join("");
+    return steps.filter(({ token }) => token !== this.special.end).map(({ token }) => this.target[token]).join(this.blank);
   }
 }

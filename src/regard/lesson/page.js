@@ -21,10 +21,16 @@ const round = (number, digits = 2) => number.toFixed(digits);
 /** A map of weights: a row for each query, a column for each key; the darker, the greater. */
 function drawMap({ rows, columns, weights, label, caption = "" }) {
   const cell = 18;
-  const [left, top] = [34, 20];
+  const longest = (labels) => Math.max(...labels.map((text) => (text === "end" ? 1 : [...text].length)));
+  const isWords = Math.max(longest(rows), longest(columns)) > 1; // words of columns are turned
+  const [left, top] = isWords ? [12 + 7.5 * Math.max(3, longest(rows)), 12 + 7.5 * Math.max(3, longest(columns))] : [34, 20];
   const [width, height] = [left + columns.length * cell + 2, top + rows.length * cell + 2];
   const text = (x, y, content, anchor) =>
-    make("text", { x, y, "text-anchor": anchor, class: content.length > 1 && anchor === "middle" ? "long" : null }, shown(content));
+    make("text", {
+      x, y, "text-anchor": anchor === "middle" && isWords ? "start" : anchor,
+      class: content.length > 1 && anchor === "middle" && !isWords ? "long" : null,
+      transform: anchor === "middle" && isWords ? `rotate(-90 ${x} ${y}) translate(0 4)` : null,
+    }, shown(content));
   const cells = weights.flatMap((line, t) =>
     [...line].map((weight, i) =>
       make("rect", {
@@ -54,7 +60,9 @@ function drawBars(logProbabilities, labels, count = 5) {
     bar.style.width = `${100 * probability}%`;
     return make("li", {}, make("b", {}, shown(labels[id])), make("span", {}, bar), make("span", {}, round(probability, 3)));
   });
-  return make("div", { class: "bars" }, make("p", {}, "The most probable characters at this step:"), make("ol", {}, ...bars));
+  const list = make("ol", {}, ...bars);
+  list.style.setProperty("--label", `${Math.max(2, ...order.map((id) => labels[id].length)) + 1}ch`);
+  return make("div", { class: "bars" }, make("p", {}, "The most probable characters at this step:"), list);
 }
 
 /** A slider with its value beside it; `title` is what is seen of a long label. */

@@ -3,7 +3,8 @@
 /** Everything that the chapters share about a text. */
 function readText(model, text) {
   const ids = model.encodeText(text);
-  const lesson = { model, text, ids, letters: [...text], source: [...text, "end"], states: model.encode(ids) };
+  const letters = model.split(text);
+  const lesson = { model, text: letters.join(model.blank), ids, letters, source: [...letters, "end"], states: model.encode(ids) };
   lesson.full = decodeWith(lesson, {});
   lesson.answer = lesson.full.answer;
   return lesson;
@@ -60,10 +61,11 @@ function startLesson() {
     mountQuestion(root, root.dataset.question, getLesson, () => lessonPage.figures[root.dataset.question]);
   }
   const read = () => {
-    const unknown = [...field.value].filter((letter) => !model.sourceIds.has(letter));
-    lessonPage.lesson = field.value ? readText(model, field.value) : null;
+    const letters = model.split(field.value);
+    const unknown = letters.filter((letter) => !model.sourceIds.has(letter));
+    lessonPage.lesson = letters.length ? readText(model, field.value) : null;
     const output = lessonPage.lesson?.answer;
-    note.textContent = !field.value ? "Type a text."
+    note.textContent = !letters.length ? "Type a text."
       : `${output || "nothing"}${unknown.length ? ` (the model never saw ${[...new Set(unknown)].join(" ")})` : ""}`;
     for (const figure of Object.values(lessonPage.figures)) {
       Object.assign(figure.state, figure.state.forced === undefined ? {} : { step: 0, forced: null, cut: [] });

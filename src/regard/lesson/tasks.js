@@ -6,7 +6,7 @@
 /** A dictionary of trained vectors: a character of the source is the key, the same one of the target the value. */
 function lookUpDictionary(lesson, isFixed) {
   const { model } = lesson;
-  const letters = [...new Set(lesson.answer)].filter((letter) => model.sourceIds.has(letter));
+  const letters = [...new Set(model.split(lesson.answer))].filter((letter) => model.sourceIds.has(letter));
   const ofSource = letters.map((letter) => model.embed(model.sourceTable, model.sourceIds.get(letter)));
   const ofTarget = letters.map((letter) => model.embed(model.targetTable, model.target.indexOf(letter)));
   const [keys, values] = isFixed ? [ofSource, ofTarget] : [ofTarget, ofSource];

@@ -32,7 +32,9 @@ class LSTMNConfig:
     The paper has one layer of width 300 and keeps the whole sentence; here the tape has
     at most `window` places, so that texts can be long. With `positions: bucketed` the
     score also has a learned number for the distance of a place, which at first prefers
-    the last one, as an LSTM does. The other fields are those of `recurrent`.
+    the last one, as an LSTM does. With `gated` a learned gate takes from the last state
+    what a step needs of it, and the tape, with words as keys, is free to find related
+    ones. The other fields are those of `recurrent`.
     """
 
     name: Literal["lstmn"] = "lstmn"
@@ -41,6 +43,7 @@ class LSTMNConfig:
     attention: Size = 256
     window: Size = 50
     positions: Literal["none", "bucketed"] = "none"
+    gated: bool = False
     tied: bool = True
     dropout: Share = 0.3
     softmax: Softmax = FULL
@@ -67,7 +70,10 @@ class LSTMN(LanguageModel[LSTMNState]):
         a_i = softmax(v^T tanh(W_h h_i + W_x x_t + W_r h~_{t-1})),  h~_t = sum a_i h_i,  c~_t = sum a_i c_i
 
     A step of an LSTM from (h~_t, c~_t) with input x_t follows (equations 4 to 10). On
-    an empty tape both are zero.
+    an empty tape both are zero. With a gate, which the paper lacks, words x_i instead
+    of h_i are the keys, and both are mixed with the last state before the step:
+
+        g = sigmoid(W_g [x_t; h_{t-1}] + b_g),  h~_t := g h_{t-1} + (1 - g) h~_t,  c~_t := g c_{t-1} + (1 - g) c~_t
     """
 
     config_class = LSTMNConfig
@@ -81,20 +87,23 @@ class LSTMN(LanguageModel[LSTMNState]):
         self.embedding = TokenEmbedding(vocabulary, config.embedding)
         self.dropout = VariationalDropout(config.dropout)
         size = config.embedding + config.width
-        self.attend = Attend(Additive(size, config.width, config.attention))
+        key_width = config.embedding if config.gated else config.width
+        self.attend = Attend(Additive(size, key_width, config.attention))
         self.positions = None
         if config.positions == "bucketed":
             # at first 86 % of the weight lies on the last place
             self.positions = BucketedBias(1, both_sides=False)
             table = self.positions.table.data
             table.copy_(-2.0 * torch.arange(self.positions.buckets))
+        self.gate = nn.Linear(size, config.width) if config.gated else None
         self.cell = nn.LSTMCell(config.embedding, config.width)
         self.readout, self.output = make_output(
             config.width, self.embedding, output_kind(config.softmax), tied=config.tied
         )
 
     def begin(self, batch: int) -> LSTMNState:
-        keys = self.attend.score.prepare(self.zeros(batch, 0, self.width))
+        width = self.width if self.gate is None else self.embedding.width
+        keys = self.attend.score.prepare(self.zeros(batch, 0, width))
         return LSTMNState(
             keys, self.zeros(batch, 0, 2 * self.width), self.zeros(batch, self.width)
         )
@@ -144,8 +153,14 @@ class LSTMN(LanguageModel[LSTMNState]):
             bias = self.positions.make_bias(query, places, memory.key_positions())
         context = self.attend.read(query, memory, bias=bias).context
         read, cell = context[:, 0].chunk(2, -1)
+        if self.gate is not None and places:
+            last, last_cell = state.values[:, -1].chunk(2, -1)
+            gate = self.gate(torch.cat([inputs, last], -1)).sigmoid()
+            read = read + gate * (last - read)
+            cell = cell + gate * (last_cell - cell)
         output, cell = self.cell(inputs, (read, cell))
-        key = self.attend.score.prepare(output[:, None])
+        key = output if self.gate is None else inputs
+        key = self.attend.score.prepare(key[:, None])
         value = torch.cat([output, cell], -1)
         keys = torch.cat([state.keys, key], 1)
         values = torch.cat([state.values, value[:, None]], 1)

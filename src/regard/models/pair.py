@@ -24,7 +24,12 @@ DECODERS = Registry(
 )
 """Models whose decoder takes the memory of any encoder, their argument `encoder`."""
 ENCODERS = Registry(
-    "regard.models", {**DECODERS.locations, "convolutional": "pair:Convolutional"}
+    "regard.models",
+    {
+        **DECODERS.locations,
+        "convolutional": "pair:Convolutional",
+        "span-reader": "span_reader:SpanReading",
+    },
 )
 """Models whose encoder any decoder takes."""
 EncoderConfig = Annotated[Any, Discriminated("name", ENCODERS, "config_class")]

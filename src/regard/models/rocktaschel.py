@@ -14,14 +14,16 @@ from torch.nn import functional
 
 from regard.attention import Attend
 from regard.attention.memory import Memory
-from regard.attention.scores import Additive
+from regard.attention.scores import Additive, Dot
+from regard.errors import InputError
 from regard.models.classifier import Classifier
 from regard.models.elmo import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
 from regard.nn.layers import Dropout
-from regard.nn.recurrent import Recurrent, gather_positions
+from regard.nn.recurrent import Recurrent, SequenceReader, gather_positions
 from regard.shapes import (
     ClassLogits,
+    Float,
     Int,
     Lengths,
     States,
@@ -42,6 +44,12 @@ class RocktaschelConfig:
     with the hypothesis's last output, or with each of its words. `both_ways` also
     encodes the pair with its sides exchanged and classifies from both. The paper maps
     fixed word vectors to `width` numbers; here word vectors are learned.
+
+    Three options learn from less data. A `dot` score compares states directly:
+    a_t = softmax(Y (h_t + W_r r_{t-1})). With `shared` one bidirectional LSTM of twice
+    the width encodes each text. With `compare` a word adds its comparison
+    relu(W_c [h_t; c_t; h_t - c_t; h_t * c_t]) to r_t, where c_t = Y a_t^T (Chen 2017,
+    equation 14), and the maximum of all r_t is classified too.
     """
 
     name: Literal["rocktaschel"] = "rocktaschel"
@@ -50,6 +58,16 @@ class RocktaschelConfig:
     reading: ReadingName = "word-by-word"
     both_ways: bool = False
     dropout: Share = 0.2
+    score: Literal["additive", "dot"] = "additive"
+    shared: bool = False
+    compare: bool = False
+
+    def __post_init__(self) -> None:
+        if self.reading != "word-by-word" and (self.score == "dot" or self.compare):
+            raise InputError(
+                f"model.score: dot and model.compare need reading: word-by-word; with "
+                f"{self.reading}, set model.score=additive and model.compare=false"
+            )
 
 
 class ReadOnce(nn.Module):
@@ -79,10 +97,15 @@ class ReadByWord(nn.Module):
     its text does not define this.
     """
 
-    def __init__(self, width: int):
+    def __init__(self, config: RocktaschelConfig, width: int):
         super().__init__()
-        self.attend = Attend(Additive(2 * width, width, width))
-        self.carried = nn.Linear(width, width, bias=False)
+        self.is_dot = config.score == "dot"
+        score = Dot() if self.is_dot else Additive(width + config.width, width, width)
+        self.attend = Attend(score)
+        self.width = config.width if config.compare else width
+        self.queries = nn.Linear(self.width, width, bias=False) if self.is_dot else None
+        self.carried = nn.Linear(self.width, self.width, bias=False)
+        self.compared = nn.Linear(4 * width, self.width) if config.compare else None
 
     def forward(
         self,
@@ -90,19 +113,24 @@ class ReadByWord(nn.Module):
         words: States,
         last: Vectors,
         lengths: Lengths,
-    ) -> Vectors:
+    ) -> Float[Tensor, "batch read"]:
         """Read Y with the outputs of the hypothesis's words, `(batch, word, width)`."""
         premise = self.attend.prepare(premise)
-        read = torch.zeros_like(last)
+        read = last.new_zeros(len(last), self.width)
+        highest = read
         for place, word in enumerate(words.unbind(1)):
-            query = torch.cat([word, read], -1)
-            context = self.attend.read(query[:, None], premise).context
-            after = context[:, 0] + torch.tanh(self.carried(read))
+            if self.queries is not None:
+                query = word + self.queries(read)
+            else:
+                query = torch.cat([word, read], -1)
+            context = self.attend.read(query[:, None], premise).context[:, 0]
+            if self.compared is not None:
+                pairs = [word, context, word - context, word * context]
+                context = torch.relu(self.compared(torch.cat(pairs, -1)))
+            after = context + torch.tanh(self.carried(read))
             read = torch.where((place < lengths)[:, None], after, read)
-        return read
-
-
-READINGS = {"last": ReadOnce, "word-by-word": ReadByWord}
+            highest = torch.maximum(highest, read)
+        return read if self.compared is None else torch.cat([read, highest], -1)
 
 
 class Rocktaschel(Classifier):
@@ -124,13 +152,21 @@ class Rocktaschel(Classifier):
         super().__init__()
         width = config.width
         self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
-        self.premise = Recurrent("lstm", self.embedding.width, width)
-        self.hypothesis = Recurrent("lstm", self.embedding.width, width)
-        self.reading = None
+        self.reader = None
         inputs = width
-        if config.reading != "none":
-            self.reading = READINGS[config.reading](width)
-            inputs = 2 * width
+        if config.shared:
+            self.reader = SequenceReader("lstm", self.embedding.width, width)
+            inputs = self.reader.output_width
+        else:
+            self.premise = Recurrent("lstm", self.embedding.width, width)
+            self.hypothesis = Recurrent("lstm", self.embedding.width, width)
+        self.reading = None
+        if config.reading == "last":
+            self.reading = ReadOnce(inputs)
+            inputs *= 2
+        elif config.reading == "word-by-word":
+            self.reading = ReadByWord(config, inputs)
+            inputs += (1 + config.compare) * self.reading.width
         self.joined = nn.Linear(inputs, width, bias=False)
         self.both_ways = config.both_ways
         self.dropout = Dropout(config.dropout)
@@ -169,16 +205,22 @@ class Rocktaschel(Classifier):
         lengths: Lengths,
     ) -> Vectors:
         """Return h* of each pair."""
-        outputs, cell = self.read(premise, premise_lengths)
-        state = torch.cat([torch.zeros_like(cell), cell], -1)[:, None]
-        tokens = functional.pad(hypothesis, (1, 0), value=SPECIAL.start)
-        states, _ = self.hypothesis(self.embedding(tokens), state)
-        states = self.dropout(states)
-        last = gather_positions(states, lengths[:, None])[:, 0]
+        if self.reader is not None:
+            outputs, _ = self.reader(self.embedding(premise), premise_lengths)
+            words, last = self.reader(self.embedding(hypothesis), lengths)
+            outputs, words = self.dropout(outputs), self.dropout(words)
+        else:
+            outputs, cell = self.read(premise, premise_lengths)
+            state = torch.cat([torch.zeros_like(cell), cell], -1)[:, None]
+            tokens = functional.pad(hypothesis, (1, 0), value=SPECIAL.start)
+            states, _ = self.hypothesis(self.embedding(tokens), state)
+            states = self.dropout(states)
+            words = states[:, 1:]
+            last = gather_positions(states, lengths[:, None])[:, 0]
         features = last
         if self.reading is not None:
             memory = Memory.of(outputs, premise_lengths)
-            read = self.reading(memory, states[:, 1:], last, lengths)
+            read = self.reading(memory, words, last, lengths)
             features = torch.cat([read, last], -1)
         joined = self.joined(features)
         return self.dropout(torch.tanh(joined))

@@ -8,6 +8,7 @@ to 15. Words can be read by their characters too, as in Seo et al. 2017, "Bidire
 attention flow for machine comprehension" (1611.01603), section 2.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,19 +21,23 @@ from regard.attention.masks import padding
 from regard.attention.memory import Memory
 from regard.attention.scores import Dot
 from regard.models.sizes import Share, Size
+from regard.nn.decoders import Encoder
 from regard.nn.encoders import CharacterEncoder
 from regard.nn.layers import Dropout, TokenEmbedding
-from regard.nn.recurrent import SequenceReader
+from regard.nn.recurrent import SequenceReader, gather_positions
 from regard.shapes import (
     Characters,
     Float,
+    Inputs,
     Int,
     Lengths,
     States,
     Tokens,
+    Vectors,
 )
 from regard.text.words import ALPHABET
 
+STEM = 4
 FEATURES = 6
 """Numbers that describe a word of the context beside its vector."""
 LETTER = 16
@@ -131,16 +136,33 @@ class SpanReader(nn.Module):
         """
         words = self._read(question, question_characters)
         read = self._read(context, characters)
+        inputs = words, question_lengths, read, lengths, features
+        return self.compose(*inputs)[-1]
+
+    def compose(
+        self,
+        words: Float[Tensor, "batch question_position input_width"],
+        question_lengths: Lengths,
+        read: Inputs,
+        lengths: Lengths,
+        features: Float[Tensor, "batch position feature"],
+    ) -> tuple[
+        Float[Tensor, "batch question_position width"],
+        Vectors,
+        States,
+        Float[Tensor, "batch one_more_position 2"],
+    ]:
+        """Return the states h, the query q, the states o and the logits for word vectors."""
         states, _ = self.question(words, question_lengths)
         states = self.dropout(states)
-        inside = padding(question_lengths, question.shape[1])
+        inside = padding(question_lengths, words.shape[1])
         keys = self.alike(words)
         word_memory = Memory(keys, words.to(keys), inside)
         aligned = self.align(self.alike(read), word_memory)
         inputs = torch.cat([read, aligned, features.to(read)], -1)
         readings, _ = self.context(inputs, lengths)
         memory = Memory.of(states, question_lengths)
-        query = self.summary.to(states).expand(len(question), 1, -1)
+        query = self.summary.to(states).expand(len(words), 1, -1)
         summary = self.summarise(query, memory)[:, 0]
         summary = self.dropout(summary)
         readings = self.dropout(readings)
@@ -152,7 +174,8 @@ class SpanReader(nn.Module):
         logits = torch.einsum("bpd,bkd->bpk", composed, queries)
         inside = padding(lengths, composed.shape[1]).readable()
         logits = logits.masked_fill(~inside[..., None], -torch.inf)
-        return torch.cat([self.none(summary)[:, None], logits], 1)
+        logits = torch.cat([self.none(summary)[:, None], logits], 1)
+        return states, summary, composed, logits
 
     def _read(
         self,
@@ -164,3 +187,131 @@ class SpanReader(nn.Module):
         if self.characters is None:
             return words
         return torch.cat([words, self.characters(characters)], -1)
+
+
+class SpanEncoder(SpanReader, Encoder):
+    """A span reader of a question and its context in one text, as the memory of a decoder.
+
+    The question ends with the first question mark. The states of its words are h, those
+    of the context's words o + p_start u + p_end v, with the probabilities that the
+    answer begins and ends there. The summary is q. Beyond the parameters of
+    `SpanReader` it has u and v, the rows of `edges`.
+    """
+
+    words: Tensor
+
+    def __init__(self, vocabulary: int, config: SpanReaderConfig):
+        if config.characters:
+            raise ValueError(
+                "an encoder of a pair ignores the letters of words; set encoder.characters to 0"
+            )
+        super().__init__(vocabulary, config)
+        self.memory_width = self.summary_width = 2 * config.width
+        self.edges = nn.Parameter(torch.randn(2, self.memory_width))
+        self.describe([""] * vocabulary)
+
+    def describe(self, words: Sequence[str]) -> None:
+        """Store what the features of a context need of each word of the vocabulary.
+
+        The number of the word whatever its case, the number of its first letters, and
+        whether it has a capital, a digit, only punctuation, or is a question mark.
+        """
+        numbers: dict[str, int] = {}
+        rows = [
+            (
+                numbers.setdefault(word.lower(), len(numbers)),
+                numbers.setdefault(f"{word.lower()[:STEM]}-", len(numbers)),
+                word[:1].isupper(),
+                any(map(str.isdigit, word)),
+                not any(map(str.isalnum, word)),
+                word == "?",
+            )
+            for word in words
+        ]
+        self.register_buffer(
+            "words",
+            torch.tensor(rows).long(),
+            persistent=False,
+        )
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, tokens: Tokens, lengths: Lengths
+    ) -> Memory:
+        size = tokens.shape[1]
+        # a word past the vocabulary is equal to itself only
+        is_new = (tokens >= len(self.words))[..., None]
+        words = self.words[tokens.clamp(max=len(self.words) - 1)]
+        words = words.masked_fill(is_new, 0)
+        words[..., :2] -= is_new * tokens[..., None]
+        is_mark = words[..., -1] > 0
+        end = is_mark.int().argmax(1) + 1 if size else lengths
+        question_lengths = torch.where(
+            is_mark.any(1),
+            end,
+            lengths,
+        )
+        question = tokens[:, : int(question_lengths.max())]
+        context_lengths = (lengths - question_lengths - 1).clamp(min=0)  # without END
+        positions = torch.arange(size, device=tokens.device)
+        index = (question_lengths[:, None] + positions).clamp(max=max(0, size - 1))
+        features = describe_context(
+            words[:, : question.shape[1]],
+            question_lengths,
+            words.take_along_dim(index[..., None], 1),
+            context_lengths,
+        )
+        states, summary, composed, logits = self.compose(
+            self.embedding(question),
+            question_lengths,
+            self.embedding(tokens.gather(1, index)),
+            context_lengths,
+            features,
+        )
+        shares = logits[:, 1:].softmax(1).nan_to_num().to(composed)
+        composed = composed + shares @ self.edges.to(composed)
+        after = positions - question_lengths[:, None]
+        index = torch.where(
+            after < 0,
+            positions,
+            after + question.shape[1],
+        )
+        states = torch.cat([states, composed], 1)
+        return Memory.of(
+            gather_positions(states, index),
+            lengths,
+            summary,
+            tokens,
+        )
+
+
+def describe_context(
+    question: Int[Tensor, "batch question_position number"],
+    question_lengths: Lengths,
+    context: Int[Tensor, "batch position number"],
+    lengths: Lengths,
+) -> Float[Tensor, "batch position feature"]:
+    """Return the numbers of `word_features` for words as `SpanEncoder.describe` has them."""
+    inside = padding(question_lengths, question.shape[1]).readable()
+    is_same = context[:, :, None, :2] == question[:, None, :, :2]
+    is_asked = (is_same & inside[:, None, :, None]).any(2)
+    inside = padding(lengths, context.shape[1]).readable()
+    is_same = context[:, :, None, 0] == context[:, None, :, 0]
+    counts = (is_same & inside[:, None]).sum(-1, keepdim=True)
+    share = counts / lengths.clamp(min=1)[:, None, None]
+    return torch.cat(
+        [is_asked, context[..., 2:-1], share],
+        -1,
+    )
+
+
+class SpanReading(nn.Module):
+    """The holder of a `SpanEncoder` without a decoder."""
+
+    config_class = SpanReaderConfig
+
+    def __init__(
+        self, source_vocabulary: int, target_vocabulary: int, config: SpanReaderConfig
+    ):
+        super().__init__()
+        self.encoder = SpanEncoder(source_vocabulary, config)
+        self.max_source = config.context

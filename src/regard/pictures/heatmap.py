@@ -51,11 +51,12 @@ def draw_matrix(axes: Axes, weights: Matrix, end: float, line: float = 0.0) -> N
         line: The width of the lines between cells, in points.
     """
     rows, columns = (max(size, 1) for size in weights.shape)
+    cells = weights.size
     scale: Any = {"cmap": color_map(), "vmin": 0.0, "vmax": end}
-    if weights.size and line:
+    if cells and line:
         scale |= {"edgecolors": GRID, "linewidth": line}
-        axes.pcolormesh(weights, rasterized=weights.size > VECTOR_CELLS, **scale)
-    elif weights.size:
+        axes.pcolormesh(weights, rasterized=cells > VECTOR_CELLS, **scale)
+    elif cells:
         axes.imshow(weights, extent=(0, columns, rows, 0), **scale)
     axes.set(xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[], aspect="equal")
     axes.set_anchor("NW")
@@ -69,28 +70,39 @@ def label_axes(
     If a label has several letters, labels of columns are rotated, except those that can
     be stacked.
     """
-    columns, rows = (
-        {place + 0.5: label for place, label in enumerate(side) if label}
-        for side in (source, target)
-    )
+    columns, labels = place_labels(source)
     if columns:
-        labels = [shorten(label, LABEL_LETTERS) for label in columns.values()]
         stacked = [stack_letters(label) for label in labels]
         texts = [up or label for up, label in zip(stacked, labels, strict=True)]
         axes.tick_params(top=False, bottom=False, labeltop=True, labelbottom=False)
-        axes.set_xticks([*columns], texts, linespacing=1, size=size, color=INK)
-        for tick, upright in zip(axes.get_xticklabels(), stacked, strict=True):
+        axes.set_xticks(columns, texts, linespacing=1, size=size, color=INK)
+        ticks = axes.get_xticklabels()
+        for tick, upright in zip(ticks, stacked, strict=True):
             tick.set_rotation(90 if upright is None else 0)
+    rows, labels = place_labels(target)
     if rows:
-        labels = [shorten(label, LABEL_LETTERS) for label in rows.values()]
         axes.tick_params(left=False)
-        axes.set_yticks([*rows], labels, size=size, color=INK)
+        axes.set_yticks(rows, labels, size=size, color=INK)
+
+
+def place_labels(labels: Sequence[str]) -> tuple[list[float], list[str]]:
+    """Return the middles of the cells with a label, and their labels, shortened."""
+    places = []
+    texts = []
+    for index, label in enumerate(labels):
+        if label:
+            places.append(index + 0.5)
+            texts.append(shorten(label, LABEL_LETTERS))
+    return places, texts
 
 
 def measure_labels(labels: Sequence[str], size: float) -> float:
     """Estimate the width of the widest label, in inches."""
     texts = [shorten(label, LABEL_LETTERS) for label in labels]
-    widths = [len(text) + sum(char > "\u2e80" for char in text) for text in texts]
+    widths = []
+    for text in texts:
+        wide_letters = sum(char > "\u2e80" for char in text)
+        widths.append(len(text) + wide_letters)
     return max(widths, default=0) * size * LETTER
 
 
@@ -142,16 +154,19 @@ def heatmap(
     longest = max(weights.shape)
     cell = cell_side(longest)
     size = label_type(cell)
-    names = f"{sides[0]} (keys) →", f"← {sides[1]} (queries)"
+    source_role, target_role = sides
+    names = f"{source_role} (keys) →", f"← {target_role} (queries)"
     if source == target:
         names = "keys →", "← queries"
-    notes = NO_KEY if has_uniform_rows(weights) else "", explain_signs(source, target)
+    uniform = NO_KEY if has_uniform_rows(weights) else ""
+    notes = uniform, explain_signs(source, target)
     rows, columns = (cell * max(count, 3) for count in weights.shape)
     width = columns + measure_labels(target, size) + 1.2
     height = rows + measure_labels(source, size) + 0.6
     with plotting(title, *source, *target):
         figure, ((axes,),) = grid_figure(title, 1, 1, (width, height), *notes)
-        draw_matrix(axes, weights, vmax, 0.6 if longest <= 64 else 0.25)
+        line = 0.6 if longest <= 64 else 0.25
+        draw_matrix(axes, weights, vmax, line)
         label_axes(axes, source, target, size)
         axes.set(xlabel=names[0], ylabel=names[1])
         axes.xaxis.set_label_position("top")
@@ -202,10 +217,11 @@ def multiples(
             installed font has a character.
     """
     targets, sources = weights.shape[1:]
-    if weights.size > MAX_CELLS:
+    cells = weights.size
+    if cells > MAX_CELLS:
         raise InputError(
             f"{len(weights)} maps of {targets} x {sources} weights are "
-            f"{weights.size / 1e6:.1f} million cells; at most "
+            f"{cells / 1e6:.1f} million cells; at most "
             f"{MAX_CELLS // 1_000_000} million are drawn; choose maps or a part of the "
             "text"
         )
@@ -213,40 +229,48 @@ def multiples(
     rows = split_layers(layers)
     columns = max(map(len, rows))
     longest = max(targets, sources, 1)
-    cell = min(LARGEST, max(WIDTH / columns - BETWEEN, SMALLEST) / longest)
-    if any(sides):
+    side = max(WIDTH / columns - BETWEEN, SMALLEST)
+    cell = min(LARGEST, side / longest)
+    above, beside = sides
+    has_labels = any(sides)
+    if has_labels:
         room = MAX_WIDTH / columns - BETWEEN
         cell = max(cell, min(LABELED_CELL, room / longest))
-    cell = max(cell, measure_labels(names, NAME_TYPE) / max(sources, 1))
+    name_width = measure_labels(names, NAME_TYPE)
+    cell = max(cell, name_width / max(sources, 1))
     size = min(9.0, label_type(max(cell, LABELED_CELL)))
-    # in smaller cells every second, third or further label
-    step = math.ceil(LABELED_CELL / cell - 1e-9)
     gap = math.ceil(NAME_LINE / cell)
     mosaic, places = tile(weights, rows, gap)
     height, width = (cell * count for count in mosaic.shape)
-    width += measure_labels(sides[1], size) + 1
-    height += measure_labels(sides[0], size) + MARGIN
-    above, beside = (
-        [label if index % step == 0 else "" for index, label in enumerate(side)]
-        for side in sides
-    )
-    notes = (AXES, explain_signs(*sides)) if any(sides) else ()
-    with plotting(title, *names, *sides[0], *sides[1]):
+    width += measure_labels(beside, size) + 1
+    height += measure_labels(above, size) + MARGIN
+    notes = (AXES, explain_signs(*sides)) if has_labels else ()
+    with plotting(title, *names, *above, *beside):
         from matplotlib.patches import Rectangle
 
         figure, ((axes,),) = grid_figure(title, 1, 1, (width, height), *notes)
         draw_matrix(axes, mosaic, end)
         axes.set_frame_on(False)
-        if any(sides):
-            above = [*above, *[""] * gap] * columns
-            beside = [*[""] * gap, *beside] * len(rows)
-            label_axes(axes, above, beside, size)
+        if has_labels:
+            # in smaller cells every second, third or further label
+            step = math.ceil(LABELED_CELL / cell - 1e-9)
+            blank = [""] * gap
+            above = thin_labels(above, step) + blank
+            beside = blank + thin_labels(beside, step)
+            label_axes(axes, above * columns, beside * len(rows), size)
         for number, (edge, top) in places.items():
             frame = Rectangle((edge, top), sources, targets, fill=False, edgecolor=GRID)
             axes.add_patch(frame)
             axes.text(edge, top, names[number], size=NAME_TYPE, va="bottom")
         add_color_bar(figure, end, weights, ax=axes)
     return figure
+
+
+def thin_labels(labels: Sequence[str], step: int) -> list[str]:
+    """Return the labels, empty except for every `step`-th."""
+    thinned = [""] * len(labels)
+    thinned[::step] = labels[::step]
+    return thinned
 
 
 def split_layers(layers: Sequence[int]) -> list[range]:

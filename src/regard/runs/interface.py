@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -30,19 +30,33 @@ if TYPE_CHECKING:
     from regard.runs.run_file import OpenedRun
 
 Settings = Mapping[str, Any]
+R = TypeVar("R")
 SETS = {"validation": "valid", "dev": "valid"}
 """Other names of the sets of `data`."""
 log = logging.getLogger("regard")
 
 
+@overload
+def train(
+    recipe: str | Path, out: Path | str | None = None, *, task: type[R], **settings: Any
+) -> R: ...
+@overload
+def train(
+    recipe: str | Path,
+    out: Path | str | None = None,
+    *,
+    task: None = None,
+    **settings: Any,
+) -> "OpenedRun": ...
 def train(
     recipe: str | Path,
     out: Path | str | None = None,
     *,
     resume: bool = False,
     allow_change: bool = False,
+    task: Any = None,
     **settings: Any,
-) -> "OpenedRun":
+) -> Any:
     """Train a recipe or a run file and open the run.
 
     For example `regard.train("dates", training={"steps": 100})`.
@@ -52,6 +66,7 @@ def train(
         out: The run's folder. Default: `runs/` and the recipe's name.
         resume: Continue the run that is in the folder.
         allow_change: Resume although settings, data or the environment have changed.
+        task: The class of the run, as of `regard.load`.
         **settings: Sections of the run file with the keys to replace, nested to any
             depth. `data` may be rows in memory: a list of mappings, a data frame, a data
             set that yields mappings, or these as its `train`, `valid`, `test`.
@@ -71,7 +86,7 @@ def train(
         config = run_file.read(path, overrides, is_new=True)
         config = replace(config, data=replace_rows(config.data, sets))
         train_file(config, folder, resume=resume, allow_change=allow_change)
-        run = load(folder)
+        run: Any = load(folder, task=task or run_file.ANY_TASK)
     run.config = replace(run.config, data=replace_rows(run.config.data, sets))
     return run
 

@@ -14,7 +14,7 @@ from torch.utils import _device
 
 from regard.config import loader, yaml_tree
 from regard.config.loader import Discriminated, Renames
-from regard.data.usual_columns import recognize_columns
+from regard.data.usual_columns import SEPARATOR, recognize_columns
 from regard.errors import InputError
 from regard.runs.recipes import FOLDER
 from regard.storage.run_folder import CONFIG, WEIGHTS, RunDirectory
@@ -115,7 +115,7 @@ def read(
     if recognized:
         config = loader.load(path, RunConfig, [*changes, *recognized], RENAMES, note)
     if any(setting.startswith("training.warmup=") for setting in adapted):
-        log.info("training.steps is lowered; %s with it", adapted[-1])
+        log.info("%s, to fit the lowered training.steps", adapted[-1])
     return config
 
 
@@ -136,7 +136,8 @@ def recognize(config: RunConfig, path: Path, settings: Sequence[str]) -> list[st
     columns = recognize_columns(config.data, given)
     for key, column in columns.items():
         names = column if isinstance(column, list) else [column]
-        log.info("using column %s as %s", ", ".join(map(repr, names)), key)
+        word = "" if key == SEPARATOR else "columns " if len(names) > 1 else "column "
+        log.info("using %s%s as %s", word, ", ".join(map(repr, names)), key)
     return [f"data.{key}={json.dumps(column)}" for key, column in columns.items()]
 
 
@@ -240,6 +241,7 @@ def load(
     tensors = None if is_finished else read_checkpoint(folder, config.training)
     check_sizes(folder, config, tensors, allow_missing=allow_missing)
     run: Any = TASKS[config.task].run.open(folder, config)
+    run.folder = folder
     if not issubclass(type(run), task):
         raise InputError(
             f"{path}: is a run of the task {config.task}, which can "

@@ -343,7 +343,7 @@ def train(
                 )
             result |= {f"test/{name}": value for name, value in figures.items()}
         if setup.simplest:
-            log.info("beside the validation figures: %s", setup.simplest)
+            log.info("baseline: %s", setup.simplest)
         if process.is_main_process:
             run.write_json(RESULT, result)
     return result
@@ -384,8 +384,8 @@ def begin_task(
             )
         return config, setup
     start = RunDirectory.open(Path(config.training.start))
+    start_config = run_file.read(start.file(CONFIG))
     if isinstance(config, FineTuning):
-        start_config = run_file.read(start.file(CONFIG))
         check_sizes(start, start_config)
         config = config.complete_from(start_config)
     if writes and not resume:
@@ -394,7 +394,11 @@ def begin_task(
                 shutil.copyfile(start.file(name), path)
     process.wait_for_everyone()
     setup = TASKS[config.task].setup(config, run, process.num_processes)
-    load_into(setup.model, start.load_tensors(WEIGHTS), fresh=setup.fresh)
+    weights = start.load_tensors(WEIGHTS)
+    if setup.pretrained and start_config.task != config.task:
+        load_parts(setup.model, setup.pretrained, weights, setup.fresh)
+    else:
+        load_into(setup.model, weights, fresh=setup.fresh)
     return config, setup
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from regard.attribution.attention import check_kinds
 from regard.attribution.effects import MapCut
+from regard.attribution.kinds import GRADIENTS
 from regard.data.tokens import count_together
 from regard.decoding.streaming import StreamEvent
 from regard.errors import InputError
@@ -46,7 +47,7 @@ def build_operations(replicas: Replicas[Any]) -> Operations:
     run: Run[Any, Any] = replicas.run
     verbs = RunVerbs(replicas)
     supports = run.supports
-    attends = any(kind != "gradient" for kind in run.kinds)
+    attends = any(kind not in GRADIENTS for kind in run.kinds)
     operations: Operations = {}
 
     if "predict" in supports:

@@ -32,7 +32,7 @@ REPORTED_ERRORS = 3
 COPIED_TEXTS = 10
 """Limit of copies x characters, in longest texts: a beam, and each of OpenAI's choices,
 copies the whole source."""
-AttributionKinds = Annotated[tuple[Kind, ...], Field(max_length=5)]
+AttributionKinds = Annotated[tuple[Kind, ...], Field(max_length=6)]
 """The kinds of maps in a view; the first is shown first."""
 
 

@@ -53,7 +53,7 @@ from regard.attribution.attention import (
     to_single_map,
 )
 from regard.attribution.gradients import select_log_probabilities
-from regard.attribution.kinds import Kind
+from regard.attribution.kinds import GRADIENTS, Kind
 from regard.data.batches import (
     Batch,
     Lengths,
@@ -717,7 +717,7 @@ def attribute_tokens(
     names = names or model.self_attention
     results = []
     for kind in options.list_kinds():
-        if kind not in ("gradient", "effect"):
+        if kind != "effect" and kind not in GRADIENTS:
             results.append(
                 attribute_text(model, names, side, call, maps, kind=kind, before=before)
             )
@@ -743,6 +743,8 @@ def attribute_tokens(
                 )
             )
             continue
-        gradient = attribute_gradient(model, side.pieces, explained.names, score, maps)
+        gradient = attribute_gradient(
+            model, side.pieces, explained.names, score, maps, GRADIENTS[kind]
+        )
         results.append((to_single_map(gradient, kind), gradient))
     return with_maps(*(lookups for lookups, _ in results)), results[0][1]

@@ -89,8 +89,9 @@ class CustomRun(Run[Any, Any]):
 
     def _evaluate(self, examples: Any, options: EvaluationOptions) -> Metrics:
         if self.objective is None:
+            place = "this run" if self.folder is None else self.folder.path
             raise InputError(
-                f"{self.folder.path}: holds the weights of a {self.config.model.name}, "
+                f"{place}: holds the weights of a {self.config.model.name}, "
                 "not its class; in Python: run.restore(model, objective).evaluate()"
             )
         if examples is not None:

@@ -62,13 +62,17 @@ class PretrainedSource(ABC):
 
 
 def load_parts(
-    model: nn.Module, parts: Mapping[str, str], weights: Mapping[str, Tensor]
+    model: nn.Module,
+    parts: Mapping[str, str],
+    weights: Mapping[str, Tensor],
+    fresh: tuple[str, ...] = (),
 ) -> None:
     """Load the parameters of some parts of a model from another run's weights.
 
     Args:
         parts: The prefix in `weights` of the parameters of each part of the model.
-        weights: The weights. Parameters without one keep their values.
+        weights: The weights.
+        fresh: Beginnings of names, within a part, of parameters that keep their values.
 
     Raises:
         InputError: The weights do not fit.
@@ -76,7 +80,7 @@ def load_parts(
     for name, prefix in parts.items():
         part = model.get_submodule(name)
         names = [name for name in part.state_dict() if prefix + name in weights]
-        load_into(part, {name: weights[prefix + name] for name in names})
+        load_into(part, {name: weights[prefix + name] for name in names}, fresh=fresh)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.attention.record import record
-from regard.attribution.attention import check_kinds
+from regard.attribution.attention import check_kinds, full_names
+from regard.attribution.gradients import select_log_probabilities
 from regard.attribution.kinds import Kind
 from regard.data.batches import Batch, Lengths, collate
 from regard.data.records import Records
@@ -48,6 +49,7 @@ from regard.tasks.options import (
     TextPrediction,
     rank_distinct,
 )
+from regard.tasks.run import ScoredOutput
 from regard.text import TokenizerSettings
 from regard.training.objectives import AttentionLoss, AttentionLosses
 from regard.training.settings import Training
@@ -182,6 +184,11 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
     def kinds(self) -> tuple[Kind, ...]:
         return () if self.model.decoder.source_attention is None else ("weights",)
 
+    @property
+    def cut_modules(self) -> Sequence[str]:
+        names = self.model.decoder.source_attention
+        return () if names is None else full_names("decoder", names)
+
     def description(self) -> Json:
         model = self.config.model.name
         end = self.tokenizer.special.end
@@ -294,8 +301,11 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
             return TextPrediction(self.tokenizer.decode(ids)), tokens
         search = self.config.search.with_beam(options.beam)
         ((best, *_),) = self.search([source], search)
-        tokens = list(best.tokens)
-        return self.make_text(best), [*tokens, end] if best.finished else tokens
+        return self.make_text(best), self._end(best)
+
+    def _end(self, output: "Hypothesis") -> list[int]:
+        """Return the tokens of an output, with the end if it is finished."""
+        return [*output.tokens, *[self.tokenizer.special.end] * output.finished]
 
     def record_output(
         self, source: S, ids: Sequence[int]
@@ -322,6 +332,32 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
         if gate is not None:
             gates = tuple(maps[gate][0, : len(ids), 0].tolist())
         return weights, gates, maps.breakdown(weights)
+
+    def _find_output(
+        self, example: E, options: AttributionOptions, forced: int
+    ) -> ScoredOutput:
+        source = self.prepare(example, f"the {self.source_name}")
+        _, tokens = self.write_output(source, options)
+        prefix = tuple(tokens[:forced])
+        check_prefixes([prefix], self.tokenizer.size, self.tokenizer.special)
+        pieces = label_ids(self.tokenizer, tokens)
+        decoder = self.model.decoder
+
+        def score() -> Tensor:
+            memory, _ = self.encode([source])
+            inputs = torch.tensor([[decoder.special.start, *tokens[:-1]]])
+            state = decoder.start(memory)
+            features = decoder.features(inputs.to(self.device), state)
+            return select_log_probabilities(decoder.output(features)[0], tokens)
+
+        def predict() -> tuple[Sequence[str], GeneratedText]:
+            search = self.config.search.with_beam(options.beam)
+            constraints = DecodingConstraints(1, (prefix,))
+            ((best, *_),) = self.search([source], search, constraints)
+            text = self.make_text(best)
+            return label_ids(self.tokenizer, self._end(best)), text
+
+        return ScoredOutput(pieces, pieces, score, predict)
 
     @torch.no_grad()
     def _attribute(self, example: E, options: AttributionOptions) -> Attribution:

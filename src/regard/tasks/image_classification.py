@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.record import record
-from regard.attribution.attention import aggregate_maps, check_kinds
+from regard.attention.record import Maps, record
+from regard.attribution.attention import aggregate_maps, check_kinds, text_kinds
+from regard.attribution.effects import MapCut, Plan, find_pieces, plan_cuts
 from regard.attribution.kinds import KIND_VERBS, Kind
 from regard.data.batches import Batch
 from regard.data.cache import CachedSet, cache_value
@@ -28,6 +29,7 @@ from regard.data.splits import Splits
 from regard.errors import InputError
 from regard.images import Augmentation, Image, Preparation
 from regard.maps import patch_weights
+from regard.maps.alignment import Words
 from regard.maps.lookups import AlternativeMap, Lookups, Patches, patch_labels
 from regard.metrics import Metrics
 from regard.models.catalog import IMAGE_CLASSIFIERS, ImageClassifierConfig
@@ -39,6 +41,7 @@ from regard.storage.run_folder import LABELS, RunDirectory
 from regard.tasks.attribution import Attribution
 from regard.tasks.base import Setup, TokenBatchObjective, digest_splits, setup_task
 from regard.tasks.class_prediction import (
+    LISTED,
     ClassPrediction,
     ClassWeights,
     compute_class_metrics,
@@ -57,7 +60,7 @@ from regard.tasks.options import (
     PredictOptions,
     TextPrediction,
 )
-from regard.tasks.run import Task
+from regard.tasks.run import ScoredOutput, Task
 from regard.tasks.summary import (
     DataSummary,
     count_classes,
@@ -150,6 +153,12 @@ class ImageClassificationRun(ImageRun):
     def kinds(self) -> tuple[Kind, ...]:
         return "weights", "rollout"
 
+    @property
+    def cut_modules(self) -> Sequence[str]:
+        names = self.model.self_attention
+        can_cut = self.labels and "effect" in text_kinds(self.model, names)
+        return (names,) if can_cut else ()
+
     def description(self) -> Json:
         if not self.labels:
             return super().description()
@@ -197,6 +206,45 @@ class ImageClassificationRun(ImageRun):
         ]
         rows = self.classify(images).tolist()
         return [ClassPrediction.of(self.labels, row) for row in rows]
+
+    def _find_output(
+        self, example: Image, options: AttributionOptions, forced: int
+    ) -> ScoredOutput:
+        image = self.config.read_batch([LabelledImage(example, "", "the image")])
+        patches = (self.config.size // self.config.model.patch) ** 2
+
+        def compute_logits() -> Tensor:
+            return self.model(image.to(self.device))[0]
+
+        def predict() -> tuple[list[str], ClassPrediction]:
+            row = compute_logits().softmax(-1).tolist()
+            prediction = ClassPrediction.of(self.labels, row)
+            return [prediction.label], prediction
+
+        def plan(maps: Maps, cuts: Sequence[MapCut]) -> Plan:
+            """Cut patches, which follow other tokens; the class is the one query."""
+            positions = {layer.shape[-1] for layer in maps.values()}
+            self._check_positions(positions, patches)
+            marks, side = min(positions) - patches, Words(("",) * patches, ())
+            config: Any = self.model.config
+            queries = None if config.pooling == "mean" else [0]
+            planned = []
+            for cut in cuts:
+                find_pieces(Words(("",), ()), cut.queries)
+                find_pieces(side, cut.keys)
+                keys = None if cut.keys is None else [marks + key for key in cut.keys]
+                rows = cut.queries and queries
+                planned.append(MapCut(rows, keys, cut.maps))
+            return plan_cuts(maps, planned)
+
+        return ScoredOutput(
+            predict()[0],
+            self.labels,
+            lambda: compute_logits().log_softmax(-1),
+            predict,
+            largest=LISTED,
+            plan=plan,
+        )
 
     @torch.no_grad()
     def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:

@@ -126,7 +126,7 @@ def list_options(kind: type[Options]) -> dict[str, Option]:
 def options_of(
     kind: type[OptionsType], options: OptionsType | None, settings: Mapping[str, Any]
 ) -> OptionsType:
-    """Return the options, or those of the settings.
+    """Return the options, or those of the settings; `kind` and `map` name a single one.
 
     Raises:
         TypeError: Both are given.
@@ -134,7 +134,10 @@ def options_of(
     if options is not None and settings:
         name = next(iter(settings))
         raise TypeError(f"options and {name} are both given; put {name} in options")
-    return kind(**settings) if options is None else options
+    values = dict(settings)
+    for name in values.keys() & {"kind", "map"}:
+        values[f"{name}s"] = [values.pop(name)]
+    return kind(**values) if options is None else options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,9 +291,9 @@ class AttributionOptions(Options):
 
     kinds: Sequence[Kind] = option(
         (),
-        "The weights; gradient x input; the norms of what is read; rollout over all "
+        "The weights; gradient x input; integrated gradients; the norms of what is read; rollout over all "
         "layers; or the effect of cutting attention. Repeatable. Default: the run's own.",
-        served=5,
+        served=6,
         flag="kind",
     )
     maps: Sequence[int] | None = option(
@@ -302,7 +305,8 @@ class AttributionOptions(Options):
     cut: str = option(
         "position",
         "What an effect cuts: a position from all queries; word, with all its pieces; "
-        "edge, of a single query; or words of the text, together.",
+        "edge, of a single query; or what is cut together: words of the text, or spans "
+        "of positions from 0, as 3:6 or 3:6,8:9.",
     )
     role: Role | None = option(
         None,
@@ -368,10 +372,10 @@ class FigureOptions(Options):
     )
     words: bool = option(False, "Between words separated by spaces instead of tokens.")
     source: str | None = option(
-        None, "Only the source tokens A to B-1, as A:B, from 0."
+        None, "Only the source tokens A to B-1, as A:B, from 0.", flag="source-range"
     )
     target: str | None = option(
-        None, "Only the target tokens A to B-1, as A:B, from 0."
+        None, "Only the target tokens A to B-1, as A:B, from 0.", flag="target-range"
     )
     threshold: float | None = option(
         None, "Of lines: the least weight that has one. Default: 0.15.", least=0, most=1

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfile
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -22,8 +23,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.attention.record import Maps
 from regard.attribution.effects import (
     MapCut,
+    Plan,
     apply_cuts,
     plan_cuts,
     record_places,
@@ -32,7 +35,7 @@ from regard.data.records import Records, records_of
 from regard.errors import InputError, RunError
 from regard.extras import how_to_install
 from regard.metrics import Metrics
-from regard.storage.run_folder import RunDirectory
+from regard.storage.run_folder import WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into
 from regard.tasks.options import (
     AttributionOptions,
@@ -64,8 +67,8 @@ R = TypeVar("R", bound="Run[Any, Any]")
 UNKNOWN_LIMIT = 0.5
 """Share of unknown words or characters above which a text gets a warning."""
 OPTIMISTIC = (
-    "there is no test set: scored on the validation examples, which chose the "
-    "checkpoint; new ones are fairer"
+    "there is no test set: scored on the validation examples, which also "
+    "selected the checkpoint (optimistic)"
 )
 OPTIONS: dict[Verb, type[Options]] = {
     "predict": PredictOptions,
@@ -76,7 +79,7 @@ OPTIONS: dict[Verb, type[Options]] = {
 CAPABILITIES = {
     "align": ("align words", "translate-rnn"),
     "score": ("score given targets", "translate-rnn"),
-    "fill": ("fill blanks", "bert"),
+    "fill": ("predict masked words", "bert"),
     "embed": ("embed texts", "bert"),
     "prompts": ("embed texts behind a prompt", "bert"),
     "token_states": ("compare texts token by token", "bert"),
@@ -99,6 +102,7 @@ class ScoredOutput:
         first_query: The position in the model of the output's first query.
         largest: The number of the greatest scores to keep, in order; None keeps all.
         is_number: Whether the scores are the predicted numbers themselves.
+        plan: Makes cuts in the model of cuts by the positions of an attribution.
     """
 
     pieces: Sequence[str]
@@ -108,6 +112,7 @@ class ScoredOutput:
     first_query: int = 0
     largest: int | None = None
     is_number: bool = False
+    plan: "Callable[[Maps, Sequence[MapCut]], Plan]" = plan_cuts
 
 
 class Run(ABC, Generic[E, P]):
@@ -128,6 +133,7 @@ class Run(ABC, Generic[E, P]):
         data_hint: What to do where an evaluation has no examples.
         does: What a prediction is, in a sentence for the page of a server.
         checks_finite: Whether calls of the model are checked for NaN and infinity.
+        folder: The folder that the run was opened from, if any.
     """
 
     config: Any
@@ -138,6 +144,7 @@ class Run(ABC, Generic[E, P]):
     data_hint: ClassVar[str] = "set data.test"
     checks_finite: ClassVar[bool] = True
     does: ClassVar[str] = ""
+    folder: "RunDirectory | None" = None
 
     def __repr__(self) -> str:
         count = count_parameters(self.model)
@@ -154,6 +161,28 @@ class Run(ABC, Generic[E, P]):
         run = copy(self)
         run.model = model
         return run
+
+    def save(self, out: Path | str) -> None:
+        """Write the run, with its present weights, to a new folder for `regard.load`.
+
+        Raises:
+            InputError: The run was not opened from a folder, or `out` is in use.
+        """
+        if self.folder is None:
+            raise InputError(
+                "this run has no folder to copy; `regard import` makes one of a published "
+                "model"
+            )
+        with RunDirectory.create(Path(out)) as copy:
+            try:
+                for name, digests in self.folder.manifest.files.items():
+                    if digests and name != WEIGHTS:  # logs have no digests
+                        with copy.writing(name) as temporary:
+                            copyfile(self.folder.file(name), temporary)
+                copy.save_tensors(WEIGHTS, self.model.state_dict())
+            except BaseException:
+                copy.withdraw()
+                raise
 
     def use_engine(self, folder: "RunDirectory", *, int8: bool = False) -> None:
         """Decode by CTranslate2 where it supports the model; by default nowhere.
@@ -436,7 +465,7 @@ class Run(ABC, Generic[E, P]):
         with self._guard(is_chosen=True):
             with record_places(self.model, self.cut_modules) as maps:
                 before = output.score()
-            plan = plan_cuts(maps, shifted)
+            plan = output.plan(maps, shifted)
             with apply_cuts(self.model, plan):
                 after = output.score()
             with apply_cuts(self.model, plan, strict=False):

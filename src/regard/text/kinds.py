@@ -340,10 +340,15 @@ _BYTES = {character: bytes([byte]) for byte, character in enumerate(ALPHABET)}
 
 def read_bytes(pieces: Sequence[str]) -> bytes:
     """Return the bytes of pieces that are written in `ALPHABET`."""
-    text = "".join(show_unknown(pieces))
-    return b"".join(_BYTES.get(letter, letter.encode()) for letter in text)
+    return b"".join(map(_read_piece, show_unknown(pieces)))
 
 
+@lru_cache(maxsize=1 << 16)
+def _read_piece(piece: str) -> bytes:
+    return b"".join(_BYTES.get(letter, letter.encode()) for letter in piece)
+
+
+@lru_cache(maxsize=1 << 16)
 def label_bytes(piece: str) -> str:
     """Return a readable form of a piece that is written in `ALPHABET`."""
     text = read_bytes([piece]).decode("utf-8", errors="backslashreplace")

@@ -304,6 +304,9 @@ class AttentionLosses:
     """No source position should be attended to twice (See 2017)."""
     guided: Amount = 0.0
     """Weights should lie on the links of `data.links` (Chen 2016)."""
+    guided_input: bool = False
+    """The links of a word guide the step after its prediction, whose query knows the word (Chen 2020, Accurate word
+    alignment induction). For runs that only align."""
     diagonal: Amount = 0.0
     """Weights should lie near the diagonal, where outputs are in the order of their sources (Tachibana 2018)."""
     reinforce: Amount = 1.0
@@ -389,7 +392,10 @@ class AttentionLoss:
         if settings.coverage:
             total += settings.coverage * coverage(weights).mean(1).sum()
         if settings.guided and batch.links is not None:
-            total += settings.guided * guidance(mean, batch.links).sum()
+            links = batch.links
+            if settings.guided_input:
+                links = links.roll(1, 1)  # the end, in the last row, has none
+            total += settings.guided * guidance(mean, links).sum()
         if settings.diagonal:
             targets = (batch.target_out != IGNORED).sum(1)
             total += settings.diagonal * diagonal(mean, targets, lengths).sum()

@@ -140,6 +140,7 @@ def test_ctranslate2_computes_the_same(own: dict, tmp_path: Path):
         ctranslate2.check(model, source, target, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_says_where_the_export_is_and_replaces_nothing(exports: Exports):
     for (run, to), runtime_name in {("bert", "onnx"): "onnxruntime", ("marian", "ctranslate2"): "CTranslate2"}.items():
         out = exports[run, to]
@@ -148,6 +149,7 @@ def test_the_command_says_where_the_export_is_and_replaces_nothing(exports: Expo
     assert exports.said["again", ""] == (2, "", f"regard: {exports['bert', 'onnx']}: exists; choose another --out\n")
 
 
+@pytest.mark.slow
 def test_what_is_not_exported_leaves_nothing(exports: Exports):
     for run in ("bert", "vit"):
         code, _, errors = exports.said[run, "ctranslate2"]

@@ -49,7 +49,7 @@ regard.views.image = (() => {
       const row = this.row(target), most = end(row);
       const scale = (wide * ratio) / Math.max(width, height);
       Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
-      Object.assign(canvas.style, { width: `${canvas.width / ratio}px`, height: `${canvas.height / ratio}px` });
+      Object.assign(canvas.style, { width: `${canvas.width / ratio}px`, height: "auto" });
       const context = canvas.getContext("2d"), shades = new ImageData(columns, rows);
       context.imageSmoothingEnabled = scale < 1;
       context.drawImage(this.image, 0, 0, canvas.width, canvas.height);
@@ -78,6 +78,33 @@ regard.views.image = (() => {
       const remark = table.notes[this.at];
       this.title.replaceChildren(element("bdi", {}, table.target[this.at] ?? ""), remark ? `  ${remark}` : "");
       this.thumbs.forEach((each, at) => each.classList.toggle("regard-on", at === this.at));
+      this.crosses(context, wide, high);
+    }
+
+    // Crosses on the patches that the label in focus is cut from; one stroke where not in all visible maps.
+    crosses(context, wide, high) {
+      const { crossed, lookup: { patches: { first, rows, columns } } } = this.panel;
+      context.beginPath();
+      for (const { target, source, full } of crossed.filter((cut) => !cut.target || cut.target.includes(this.at))) {
+        for (const place of source ? source.map((each) => each - first) : Array(rows * columns).keys()) {
+          const left = (place % columns) * wide, top = Math.floor(place / columns) * high;
+          context.moveTo(left + wide / 4, top + high / 4);
+          context.lineTo(left + (3 * wide) / 4, top + (3 * high) / 4);
+          if (!full) continue;
+          context.moveTo(left + (3 * wide) / 4, top + high / 4);
+          context.lineTo(left + wide / 4, top + (3 * high) / 4);
+        }
+      }
+      for (const [color, width] of [["--paper", 6], ["--focus", 3]]) {
+        Object.assign(context, { strokeStyle: variable(this.element, color), lineWidth: width });
+        context.stroke();
+      }
+    }
+
+    // While attention is cut the arrow keys move over the patches.
+    get keys() {
+      const { lookup: { patches: { columns } }, mounted } = this.panel;
+      return mounted.cutting ? { ArrowLeft: [null, -1], ArrowRight: [null, 1], ArrowUp: [null, -columns], ArrowDown: [null, columns] } : Picture.keys;
     }
 
     // The colour of a share of the scale, which over a dark photograph is the lighter the greater it is.
@@ -115,5 +142,6 @@ regard.views.image = (() => {
   Picture.fits = (lookup, map) => regard.data.onPatches(lookup, map);
   Picture.keys = { ArrowLeft: [-1, null], ArrowRight: [1, null], ArrowUp: [-1, null], ArrowDown: [1, null] };
   Picture.start = [0, null];
+  Picture.cutHint = "A click, or arrow keys and Enter, cuts a patch; a click on a label cuts all.";
   return Picture;
 })();

@@ -165,13 +165,15 @@ regard.Panel = (() => {
       return layer === null && head === null ? null : own(layer, layers.length).flatMap((one) => own(head, heads).map((other) => one * heads + other));
     }
 
-    // Cut the edges between two places of the table; a side without a place is cut as a whole.
+    // Cut the edges between two places of the table; a side without a place is cut as a whole, and the only label of a document
+    // or an image stands for all queries.
     cut(from, to) {
       const edges = { maps: this.numbers };
       for (const [side, name] of [["target", "queries"], ["source", "keys"]]) {
         const words = this.lookup.wordsOf(this.choice, side), ends = [from[side], to[side]].sort((a, b) => a - b);
         const within = (place) => place >= ends[0] && place <= ends[1], pieces = words ? words.index : this.table[side].map((_, place) => place);
-        edges[name] = ends.includes(null) ? null : [...pieces.keys()].filter((piece) => within(pieces[piece]));
+        const whole = side === "target" && this.table.target.length === 1 && from.source !== null && (this.lookup.patches || this.lookup.sentences);
+        edges[name] = whole || ends.includes(null) ? null : [...pieces.keys()].filter((piece) => within(pieces[piece]));
       }
       this.from = null;
       if (edges.queries || edges.keys) this.mounted.emit("regard-cut", edges);
@@ -273,7 +275,7 @@ regard.Panel = (() => {
     }
 
     key(event) {
-      const step = this.kind.keys[event.key];
+      const step = (this.view.keys || this.kind.keys)[event.key];
       if (event.ctrlKey || event.altKey || event.metaKey || event.target !== this.place) return;
       if (event.key === "Enter") this.pick(this.focused.target, this.focused.source);
       else if (event.key === "Escape" && this.mounted.cutting) {

@@ -37,6 +37,7 @@ export class Cuts {
     this.on = on;
     for (const panel of this.view.panels) if (on && (panel.map.source || panel.map.target)) panel.choose({ map: 0 });
     this.show(this.list);
+    if (on) byId("attention").scrollIntoView(); // the result covers the end of the screen
   }
 
   key(event) {

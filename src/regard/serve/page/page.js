@@ -5,6 +5,7 @@ import { Cuts } from "./cuts.js";
 
 const byId = (id) => document.getElementById(id);
 const CANDIDATES = 8;
+const LONGEST_LINK = 100000; // characters of a request, images and recordings included
 
 const FIELDS = {
   text: [["text", "Text", "textarea", 2]],
@@ -24,7 +25,7 @@ const NUMBERS = {
   tokens: ["Tokens", { min: 1, max: 2000, step: 1, value: 50 }],
 };
 
-const KINDS = { gradient: "gradient × input", norms: "norms", rollout: "rollout", effect: "effect of cutting" };
+const KINDS = { gradient: "gradient × input", integrated: "integrated gradients", norms: "norms", rollout: "rollout", effect: "effect of cutting" };
 
 let known = [], run = null, pending = null, again = null;
 // What a link to cuts of the present output stores beside them; null where there is no link.
@@ -193,7 +194,8 @@ const stream = (makeBody, before = [], link = null) => during("Generating ...", 
       if (event.view) await answer.mount(event.view);
       byId("others").hidden = false;
       const { candidates: _, ...asked } = body;
-      const base = { text: body.text, target_tokens: answer.tokens.map((each) => each.token), forced: answer.forced, ...(run.kind === "prompt" ? {} : { beam: 1 }) };
+      const inputs = Object.fromEntries(fields().map(([name]) => [name, body[name]]));
+      const base = { ...inputs, target_tokens: answer.tokens.map((each) => each.token), forced: answer.forced, ...(run.kind === "prompt" ? {} : { beam: 1 }) };
       const cut = event.view && await offerCuts({ request: JSON.stringify(asked) }, event.text, base, signal, link, "greedy");
       if (cut) return cut;
       return `${answer.tokens.length} tokens, log-probability ${score(event.score)}${event.finished ? "" : "; stopped at the length limit"}.`;
@@ -283,7 +285,7 @@ const cutAgain = (body) => during("Predicting with the cuts ...", async (signal)
   return body ? cuts.compare(await request(run.name, "attention", body, signal)) : "All cuts are undone.";
 });
 
-const fragment = (list) => (stored && list.length ? String(new URLSearchParams({ ...stored, cuts: JSON.stringify(list) })) : "");
+const fragment = (list) => (stored && list.length && stored.request.length <= LONGEST_LINK ? String(new URLSearchParams({ ...stored, cuts: JSON.stringify(list) })) : "");
 const cuts = new Cuts(cutAgain, fragment);
 
 // Keep the cuts in the address, which has the secret too, as the link of the page has not.
@@ -298,7 +300,7 @@ const open = () => {
     if (!known.some(({ name }) => name === link.get("run"))) throw new Error(`this server has no run ${link.get("run")}`);
     byId("run").value = link.get("run");
     choose(byId("run").value);
-    for (const [name] of fields()) byId(name).value = body[name];
+    for (const [name, , kind] of fields()) Object.assign(byId(name), kind === "file" ? { files: fileOf(body[name]) } : { value: body[name] });
     const stores = { cuts: list, output: link.get("output") };
     if (link.has("finished")) attribute(null, body, { text: stores.output, finished: link.get("finished") === "true" }, stores);
     else if (can("stream")) stream(() => ({ ...body, candidates: CANDIDATES }), [], stores);

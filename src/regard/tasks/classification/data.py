@@ -1,7 +1,9 @@
 """The `data:` section of texts with labels: tables."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from regard.data.data_files import TableFiles
@@ -10,6 +12,13 @@ from regard.errors import InputError
 
 L = TypeVar("L")
 Column = str | int
+PAIRS_PER_NOUN = 30
+"""The most training texts in which a noun is exchanged for a hypernym."""
+EXCHANGED = ", with a hypernym"
+"""The end of the place of a pair with an exchanged noun."""
+NEGATIONS = {"no", "not", "nobody", "nothing", "without"}
+"""Words that turn entailment around: no dog is not no animal."""
+LABELS = re.compile("entailment|neutral|contradiction", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,10 @@ class LabelledTables(TableFiles[Labelled]):
     """The values of `fold` whose rows are for validation."""
     test_folds: tuple[Column, ...] = ()
     """The values of `fold` whose rows are the test set."""
+    hypernyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Nouns by their hypernym, for pairs of entailment: more training pairs have a text
+    first and then the text with a hypernym, a right one (entailment) or a wrong one
+    (neutral)."""
 
     recognised = ("table",)
     example_type = Labelled[str]
@@ -73,6 +86,41 @@ class LabelledTables(TableFiles[Labelled]):
             )
         columns = {**self.split_column, **self.columns}
         self.check_columns(columns, self.train, self.valid, self.test)
+
+    def train_examples(self) -> Iterator[Labelled]:
+        """Yield the examples of the training table, and those with hypernyms."""
+        hypernym_of = {n: word for word, nouns in self.hypernyms.items() for n in nouns}
+        counts: Counter[str] = Counter()
+        for example in super().train_examples():
+            yield example
+            text, label = example.texts[0], str(example.label)
+            words = set(text.lower().split()) if len(example.texts) == 2 else set()
+            nouns = sorted(words & hypernym_of.keys(), key=counts.__getitem__)
+            if not nouns or words & NEGATIONS or not LABELS.fullmatch(label):
+                continue
+            noun = nouns[0]
+            if counts[noun] == PAIRS_PER_NOUN:
+                continue
+            counts[noun] += 1
+            right = {hypernym_of[word] for word in nouns}
+            wrong = [word for word in self.hypernyms if word not in right]
+            changes = [("entailment", hypernym_of[noun])]
+            if wrong:
+                changes.append(("neutral", wrong[counts[noun] % len(wrong)]))
+            for name, hypernym in changes:
+                yield replace(
+                    example,
+                    texts=(text, exchange_noun(text, noun, hypernym)),
+                    label=name.upper() if label.isupper() else name,
+                    place=example.place + EXCHANGED,
+                )
+
+    def choose_valid(
+        self, train: Sequence[Labelled]
+    ) -> tuple[Sequence[Labelled], Sequence[Labelled]]:
+        """Hold validation examples out, none of them with an exchanged noun."""
+        train, valid = super().choose_valid(train)
+        return train, [item for item in valid if not item.place.endswith(EXCHANGED)]
 
     @property
     def folds(self) -> list[str]:
@@ -140,3 +188,10 @@ class LabelledTables(TableFiles[Labelled]):
     def parse_label(self, field: str, place: str) -> Any:
         """Return the label in the field of a row: the name of a class."""
         return field
+
+
+def exchange_noun(text: str, noun: str, hypernym: str) -> str:
+    """Return the text with another noun and its indefinite article."""
+    article = "an" if hypernym[0] in "aeiou" else "a"
+    text = re.sub(rf"(?i)\ban? {noun}\b", f"{article} {hypernym}", text)
+    return re.sub(rf"(?i)\b{noun}\b", hypernym, text)

@@ -10,11 +10,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.intervene import Cut
 from regard.attention.record import Maps
+from regard.attribution.effects import MapCut, Plan, find_pieces, plan_cuts
 from regard.attribution.gradients import Contribution
 from regard.config.loader import Registry
 from regard.data.batches import Ids, bert_input, bert_inputs, count_special, pad_rows
 from regard.data.tokens import Limit, side, words_of
+from regard.errors import InputError
 from regard.maps import Alignment, DocumentWeights, join_words, shares
 from regard.maps.alignment import Side, TextWeights, Words
 from regard.models.bert import BertClassifier
@@ -37,12 +40,16 @@ Example = tuple[Texts, Target]
 Weights = Alignment | DocumentWeights | TextWeights
 CLASS = "the class"
 """The name of what reads a text where one query does."""
+CLASS_QUERY = Words((CLASS,), (0,))
+WORDS, SENTENCES = "words.summary", "sentences.summary"
+"""The lookups of a document's words and sentences."""
 Rows = Sequence[np.ndarray]
 
 
 def collate_texts(examples: Sequence[tuple[Ids, Target]]) -> TextBatch:
     """Return one text of each example: tokens and lengths."""
-    return make_batch(pad_rows([ids for ids, _ in examples]), examples)
+    rows = [ids for ids, _ in examples]
+    return make_batch(pad_rows(rows), examples)
 
 
 def collate_marked(
@@ -55,9 +62,11 @@ def collate_marked(
 
 def collate_two_texts(examples: Sequence[Example]) -> TextBatch:
     """Return tokens and lengths of the first texts, and those of the second ones."""
-    first = pad_rows([texts[0] for texts, _ in examples])
-    second = pad_rows([texts[1] for texts, _ in examples])
-    return make_batch((*first, *second), examples, first[1] + second[1])
+    texts = [texts for texts, _ in examples]
+    first, first_lengths = pad_rows([pair[0] for pair in texts])
+    second, second_lengths = pad_rows([pair[1] for pair in texts])
+    inputs = first, first_lengths, second, second_lengths
+    return make_batch(inputs, examples, first_lengths + second_lengths)
 
 
 def collate_documents(examples: Sequence[Example]) -> TextBatch:
@@ -66,12 +75,14 @@ def collate_documents(examples: Sequence[Example]) -> TextBatch:
     The inputs are the tokens and lengths of the rows, the rows of each document's
     sentences in order, padded with row 0, and the number of its sentences.
     """
-    rows = [ids for sentences, _ in examples for ids in sentences]
-    order = np.argsort([len(row) for row in rows], kind="stable")
+    documents = [sentences for sentences, _ in examples]
+    rows = list(chain(*documents))
+    lengths = [len(row) for row in rows]
+    order = np.argsort(lengths, kind="stable")
     ranks = iter(np.argsort(order).tolist())
-    places = [[next(ranks) for _ in sentences] for sentences, _ in examples]
-    sentences = pad_rows([rows[row] for row in order])
-    return make_batch((*sentences, *pad_rows(places)), examples)
+    places = [[next(ranks) for _ in sentences] for sentences in documents]
+    padded = pad_rows([rows[row] for row in order])
+    return make_batch((*padded, *pad_rows(places)), examples)
 
 
 def make_batch(
@@ -87,15 +98,19 @@ def make_batch(
     if not examples:
         raise ValueError("a batch got no examples; expected at least one")
     targets = torch.tensor([target for _, target in examples])
-    size = (inputs[1] if lengths is None else lengths).sum()
-    return TextBatch(inputs, targets, int(size))
+    if lengths is None:
+        lengths = inputs[1]
+    size = int(lengths.sum())
+    return TextBatch(inputs, targets, size)
 
 
 def truncate_texts(texts: Texts, count: int) -> Texts:
     """Cut texts at their ends, the longest first, to `count` tokens together."""
     results = [list(text) for text in texts]
-    for _ in range(sum(map(len, results)) - count):
-        max(results, key=len).pop()
+    tokens = sum(map(len, results))
+    for _ in range(tokens - count):
+        longest = max(results, key=len)
+        longest.pop()
     return results
 
 
@@ -164,27 +179,33 @@ class Form:
         """
         texts = self.tokenize(example)
         limit = self.limit(len(texts))
+        if limit is None:
+            return texts
         tokens = sum(map(len, texts))
-        if limit is None or tokens <= limit.tokens - limit.special:
+        room = limit.tokens - limit.special
+        if tokens <= room:
             return texts
         if not self.truncate:
             raise limit.refusal(example.place, tokens)
-        return truncate_texts(texts, limit.tokens - limit.special)
+        return truncate_texts(texts, room)
 
     def is_cut(self, example: Labelled) -> bool:
         """Return whether an example is longer than the model reads."""
-        positions = self.positions(self.tokenize(example))
-        return self.context is not None and positions > self.context
+        if self.context is None:
+            return False
+        texts = self.tokenize(example)
+        return self.positions(texts) > self.context
 
     def positions(self, texts: Texts) -> int:
         """Return the number of positions of an encoded example in a batch."""
-        return max(1, sum(map(len, texts)) + self.count_special(len(texts)))
+        tokens = sum(map(len, texts))
+        special = self.count_special(len(texts))
+        return max(1, tokens + special)
 
     def collate(self, examples: Sequence[Example]) -> TextBatch:
         """Return a batch of examples with their targets."""
-        return collate_texts(
-            [(list(chain(*texts)), target) for texts, target in examples]
-        )
+        rows = [(list(chain(*texts)), target) for texts, target in examples]
+        return collate_texts(rows)
 
     def attention(self, example: Labelled, maps: Maps) -> Weights:
         """Return the attention to an example that the model reads alone.
@@ -193,6 +214,16 @@ class Form:
             maps: The recorded maps of `attention_modules`.
         """
         raise AssertionError(f"{type(self).__name__} has no attention")
+
+    def plan(self, example: Labelled, maps: Maps, cuts: Sequence[MapCut]) -> Plan:
+        """Return cuts by the positions of `attention` as cuts in the model.
+
+        Args:
+            example: The example that the model reads.
+            maps: The recorded maps of `attention_modules`.
+            cuts: The cuts.
+        """
+        return plan_cuts(maps, cuts)
 
     def gradient(
         self, example: Labelled, contributions: Sequence[Contribution], label: str
@@ -203,19 +234,25 @@ class Form:
             contributions: Those of each call of an embedding while the model reads it.
             label: What is explained.
         """
-        return self.shade(example, to_numpy(contributions[0].amounts[0, 0]), label)
+        row = contributions[0].amounts[0, 0]
+        return self.shade(example, to_numpy(row), label)
 
     def shade(
         self, example: Labelled, row: Float[np.ndarray, " position"], name: str
     ) -> TextWeights:
         """Return amounts of the positions of a row, of any sign, as shares of words."""
-        special = self.tokenizer.special
+        first = gap = 0
+        if self.marked:
+            special = self.tokenizer.special
+            first = int(special.opens)
+            gap = int(special.between)
         amounts = []
-        first = int(self.marked and special.opens)
         for ids in self.encode(example):
-            amounts.append(row[first : first + len(ids)])
-            first += len(ids) + int(self.marked and special.between)
-        return shade_text(self.tokenizer, self.sections(example), amounts, name)
+            last = first + len(ids)
+            amounts.append(row[first:last])
+            first = last + gap
+        sections = self.sections(example)
+        return shade_text(self.tokenizer, sections, amounts, name)
 
 
 class RowTexts(Form):
@@ -231,7 +268,8 @@ class RowTexts(Form):
 
     def side(self, example: Labelled) -> Side:
         """Return the labels of the tokens of the row."""
-        return side(self.tokenizer, self.row(example), texts=example.texts)
+        ids = self.row(example)
+        return side(self.tokenizer, ids, texts=example.texts)
 
 
 class LastText(RowTexts):
@@ -253,7 +291,9 @@ class MarkedTexts(RowTexts):
     class_position = 0
 
     def row(self, example: Labelled) -> Ids:
-        return bert_input(self.tokenizer.special, *self.encode(example))[0]
+        texts = self.encode(example)
+        ids, _ = bert_input(self.tokenizer.special, *texts)
+        return ids
 
     def collate(self, examples: Sequence[Example]) -> TextBatch:
         return collate_marked(examples, self.tokenizer.special)
@@ -292,11 +332,7 @@ class TwoTexts(Form):
 
         A model's second reading, with exchanged texts, is left out.
         """
-        first, second = (
-            words_of(text, self.tokenizer.offsets(text)) for text in example.texts
-        )
-        if self.reading == "last":
-            second = Words((CLASS,), (0,))
+        first, second = self.words(example)
         weights = np.zeros((len(second.indices), len(first.indices)))
         if weights.size:
             rows, columns = weights.shape
@@ -304,6 +340,27 @@ class TwoTexts(Form):
             weights = shares(to_numpy(recorded[:rows, :columns]))
         joined = join_words(weights, first.indices, second.indices)
         return Alignment(joined, first.labels, second.labels)
+
+    def words(self, example: Labelled) -> tuple[Words, Words]:
+        """Return the words of the first text, and the queries."""
+        texts = example.texts
+        first, second = (words_of(text, self.tokenizer.offsets(text)) for text in texts)
+        if self.reading == "last":
+            second = CLASS_QUERY
+        return first, second
+
+    def plan(self, example: Labelled, maps: Maps, cuts: Sequence[MapCut]) -> Plan:
+        """Cut all pieces of words, in the first reading."""
+        first, second = self.words(example)
+        pieces = []
+        for cut in cuts:
+            queries = find_pieces(second, cut.queries)
+            keys = find_pieces(first, cut.keys)
+            pieces.append(MapCut(queries, keys, cut.maps))
+        plan = plan_cuts(maps, pieces)
+        for name, module_cuts in plan.items():
+            plan[name] = [replace(cut, rows=[0]) for cut in module_cuts]
+        return plan
 
     def gradient(
         self, example: Labelled, contributions: Sequence[Contribution], label: str
@@ -316,10 +373,12 @@ class TwoTexts(Form):
         """
         amounts = [np.zeros(len(ids)) for ids in self.tokenize(example)]
         for call in contributions:
-            tokens = call.embedded
-            is_second = int(tokens.shape[1] > 0 and tokens[0, 0] == SPECIAL.start)
-            for reading, row in enumerate(to_numpy(call.amounts[0])):
-                text = amounts[(reading + is_second) % 2]
+            first_row = call.embedded[0].tolist()
+            is_second = int(first_row[:1] == [SPECIAL.start])
+            rows = to_numpy(call.amounts[0])
+            for reading, row in enumerate(rows):
+                number = (reading + is_second) % 2
+                text = amounts[number]
                 text += row[is_second:][: len(text)]
         return shade_text(self.tokenizer, example.texts, amounts, label)
 
@@ -349,34 +408,76 @@ class WholeTexts(Form):
 
     def sections(self, example: Labelled) -> Sequence[str]:
         """Return the sentences of an example, or else those of the sentence splitter."""
+        if example.sentences:
+            return example.sentences
         text = example.texts[0]
-        return example.sentences or [
-            text[slice(*span)] for span in sentence_spans(text)
-        ]
+        return [text[first:last] for first, last in sentence_spans(text)]
 
     def attention(self, example: Labelled, maps: Maps) -> DocumentWeights:
         """Return the weights of words and sentences; those of a sentence are the sum."""
         parts = self.words(example)
-        rows = self.token_weights(maps, [len(part.indices) for part in parts])
-        words = [
-            np.bincount(np.array(part.indices, np.int64), row, len(part.labels))
-            for row, part in zip(rows, parts, strict=True)
-        ]
-        sums = shares(np.array([weights.sum() for weights in words]))
+        lengths = [len(part.indices) for part in parts]
+        rows = self.token_weights(maps, lengths)
+        words = []
+        for row, part in zip(rows, parts, strict=True):
+            indices = np.array(part.indices, np.int64)
+            words.append(np.bincount(indices, row, len(part.labels)))
+        sums = np.array([weights.sum() for weights in words])
         labels = tuple(part.labels for part in parts)
-        return DocumentWeights(labels, sums, tuple(map(shares, words)))
+        word_shares = tuple(map(shares, words))
+        return DocumentWeights(labels, shares(sums), word_shares)
+
+    def plan(self, example: Labelled, maps: Maps, cuts: Sequence[MapCut]) -> Plan:
+        """Cut words, and a sentence whose words are all cut.
+
+        Raises:
+            InputError: The model attends to sentences only, and none is cut.
+        """
+        parts = self.words(example)
+        lengths = [len(words.indices) for words in parts]
+        rows, firsts = self.locate(lengths)
+        counts = [len(words.labels) for words in parts]
+        numbers = range(sum(counts))
+        document = Words(tuple(map(str, numbers)), ())
+        plan: Plan = {name: [] for name in maps}
+        for cut in cuts:
+            chosen = numbers if cut.keys is None else sorted(set(cut.keys))
+            find_pieces(CLASS_QUERY, cut.queries)  # the only query
+            find_pieces(document, chosen)
+            is_cut = np.isin(numbers, chosen)
+            for part, words in enumerate(split_rows(is_cut, counts)):
+                inside = np.flatnonzero(words).tolist()
+                pieces = find_pieces(parts[part], inside)
+                if pieces and WORDS in maps:
+                    first = firsts[part]
+                    keys = [first + piece for piece in pieces]
+                    plan[WORDS].append(Cut(rows=[rows[part]], keys=keys))
+                if words.all() and SENTENCES in maps:
+                    plan[SENTENCES].append(Cut(keys=[part]))
+        is_asked = any(cut.keys != [] for cut in cuts)
+        if is_asked and not any(plan.values()):
+            raise InputError(
+                "this model attends to sentences, not to words; cut all words of one"
+            )
+        return plan
+
+    def locate(self, lengths: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the row and the first position of each sentence in a batch."""
+        return [0] * len(lengths), np.cumsum([0, *lengths]).tolist()
 
     def token_weights(self, maps: Maps, lengths: Sequence[int]) -> Rows:
         """Return the weights of the tokens of each sentence; these have such lengths."""
         row = np.ones(sum(lengths))
         if self.config.words != "average":
-            row = to_numpy(maps["words.summary"][0, 0])[: len(row)]
+            row = to_numpy(maps[WORDS][0, 0])[: len(row)]
         return split_rows(row, lengths)
 
     def shade(self, example: Labelled, row: np.ndarray, name: str) -> TextWeights:
         """Return amounts of the tokens; sentences follow each other on one line."""
-        rows = split_rows(row, [len(ids) for ids in self.tokenize(example)])
-        text = shade_text(self.tokenizer, self.sections(example), rows, name)
+        lengths = [len(ids) for ids in self.tokenize(example)]
+        rows = split_rows(row, lengths)
+        sections = self.sections(example)
+        text = shade_text(self.tokenizer, sections, rows, name)
         return replace(text, texts=(0,) * len(text.labels))
 
     def words(self, example: Labelled) -> list[Words]:
@@ -398,19 +499,26 @@ class Documents(WholeTexts):
         """Return the weights of words times that of their sentence, 1 for an average."""
         words = [np.ones(length) for length in lengths]
         if self.config.words != "average":
-            words = restore_order(maps["words.summary"][:, 0], lengths)
+            words = restore_order(maps[WORDS][:, 0], lengths)
         sentences = np.ones(len(lengths))
         if self.config.sentences != "average":
-            sentences = to_numpy(maps["sentences.summary"][0, 0])
+            sentences = to_numpy(maps[SENTENCES][0, 0])
         rows = zip(sentences, words, strict=False)
         return [weight * shares(row) for weight, row in rows]
+
+    def locate(self, lengths: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        order = np.argsort(lengths, kind="stable")
+        ranks = np.argsort(order).tolist()
+        return ranks, [0] * len(lengths)
 
     def gradient(
         self, example: Labelled, contributions: Sequence[Contribution], label: str
     ) -> TextWeights:
         lengths = [len(part) for part in self.encode(example)]
-        rows = restore_order(contributions[0].amounts[0], lengths)
-        return self.shade(example, np.concatenate([*rows, np.zeros(0)]), label)
+        amounts = contributions[0].amounts[0]
+        rows = restore_order(amounts, lengths)
+        row = np.concatenate([*rows, np.zeros(0)])
+        return self.shade(example, row, label)
 
     def words(self, example: Labelled) -> list[Words]:
         """Return the words of each sentence, or of each part of a long one."""
@@ -429,7 +537,8 @@ class Documents(WholeTexts):
 
 def split_rows(row: np.ndarray, lengths: Sequence[int]) -> Rows:
     """Split values of all tokens into those of each sentence."""
-    return np.split(row, np.cumsum(lengths))[:-1]
+    *rows, _ = np.split(row, np.cumsum(lengths))
+    return rows
 
 
 def restore_order(rows: Any, lengths: Sequence[int]) -> list[np.ndarray]:
@@ -476,13 +585,15 @@ class TextConfig(FineTuning, PretrainedSource):
             raise ValueError("training.label_smoothing is for classes; leave it out")
         if self.model is None:
             return
-        model = f"the model {self.model.name}"
-        texts = FORMS[CLASSIFIERS[self.model.name].form].texts
-        if self.data.second is None and 1 not in texts:
+        name = self.model.name
+        model = f"the model {name}"
+        form = FORMS[CLASSIFIERS[name].form]
+        second = self.data.second
+        if second is None and 1 not in form.texts:
             raise ValueError(
                 f"{model} reads two texts; name the column of the source with data.second"
             )
-        if self.data.second is not None and 2 not in texts:
+        if second is not None and 2 not in form.texts:
             raise ValueError(f"{model} reads one text; remove data.second")
         kind = self.tokenizer and self.tokenizer.kind
         if self.states is not None and kind and kind not in WHOLE_WORDS:
@@ -493,8 +604,8 @@ class TextConfig(FineTuning, PretrainedSource):
 
     @property
     def command(self) -> str:
-        """The use of a run: a tab separates the texts of a pair."""
-        texts = "TEXT" if self.data.second is None else r"$'TEXT\tTEXT'"
+        """The use of a run."""
+        texts = "TEXT" if self.data.second is None else "TEXT TEXT"
         return f"regard predict {{}} {texts}"
 
     @property

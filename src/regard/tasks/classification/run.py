@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from regard.attribution.gradients import (
     find_embeddings,
     select_log_probabilities,
 )
-from regard.attribution.kinds import KIND_VERBS, Kind
+from regard.attribution.kinds import GRADIENTS, KIND_VERBS, Kind
 from regard.data.batches import spell_vocabulary
 from regard.data.cache import Chunks, split_into_chunks
 from regard.data.records import Records
@@ -340,11 +341,12 @@ class ClassificationRun(ReadingRun[Text, Any]):
 
     @property
     def cut_modules(self) -> Sequence[str]:
-        return (str(self.form.attention_modules),) * ("effect" in self.kinds)
+        modules = self.form.attention_modules
+        return (str(modules),) * ("effect" in text_kinds(self.model, modules))
 
     @property
     def effect_modules(self) -> Sequence[str]:
-        return self.cut_modules
+        return self.cut_modules if "effect" in self.kinds else ()
 
     def input_of(self, example: Labelled) -> str | tuple[str, ...]:
         return example.texts if example.texts[1:] else example.texts[0]
@@ -418,6 +420,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
             predict,
             largest=LISTED,
             is_number=not self.outputs.labels,
+            plan=partial(self.form.plan, labelled),
         )
 
     def _attribute(self, text: Text, options: AttributionOptions) -> Attribution:
@@ -446,7 +449,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
             (with_maps(*lookups),),
             weights[0],
             options,
-            has_heads=self.form.several and kinds[0] not in ("gradient", "effect"),
+            has_heads=self.form.several and kinds[0] not in ("effect", *GRADIENTS),
             detail=DETAILS[default] if isinstance(weights[0], TextWeights) else "",
             sides=("first text", "second text"),
         )
@@ -461,12 +464,12 @@ class ClassificationRun(ReadingRun[Text, Any]):
     ) -> tuple[Lookups, Weights]:
         """Return the maps of every layer and head of one kind, and one map."""
         form = self.form
-        if kind in ("gradient", "effect"):
+        if kind in ("effect", *GRADIENTS):
             names = []
 
             def explain() -> torch.Tensor:
                 name, value = self.outputs.explain(prediction, self._logits(example))
-                names.append(name)
+                names[:] = [name]
                 return value
 
             if kind == "effect":
@@ -482,7 +485,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
             else:
                 check_no_maps(maps)
                 contributions = compute_contributions(
-                    find_embeddings(self.model), explain
+                    find_embeddings(self.model), explain, GRADIENTS[kind]
                 )
             weights = form.gradient(example, contributions, names[0])
         elif isinstance(form, RowTexts):

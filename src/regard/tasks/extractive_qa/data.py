@@ -21,13 +21,13 @@ from regard.data.questions import Question, QuestionFiles
 from regard.errors import InputError
 from regard.models.catalog import SPAN_MODELS, SpanModelConfig
 from regard.models.sizes import Size
+from regard.models.span_reader import STEM
 from regard.shapes import Shaped
 from regard.tasks.base import TextBatch
 from regard.tasks.fine_tuning import FineTuning
 from regard.text import Tokenizer
 from regard.text.words import spell
 
-STEM = 4
 MULTIPLE = 16
 """Contexts are padded to a multiple of so many tokens: oneDNN keeps memory for each length that an LSTM has read."""
 Offsets = Sequence[tuple[int, int]]

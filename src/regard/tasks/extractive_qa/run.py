@@ -252,6 +252,10 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
     def kinds(self) -> Sequence[Kind]:
         return ("weights",) if isinstance(self.model, SpanReader) else super().kinds
 
+    @property
+    def cut_modules(self) -> Sequence[str]:
+        return [*READS] if isinstance(self.model, SpanReader) else super().cut_modules
+
     def description(self) -> Json:
         kind = {"kind": "question", "model": self.config.sizes.name}
         return super().description() | kind
@@ -495,5 +499,5 @@ TASK = Task(
     ExtractiveQA,
     setup,
     ExtractiveQARun,
-    command="""regard predict {} '{"question": "...", "context": "..."}'""",
+    command="regard predict {} --question QUESTION --context CONTEXT",
 )

@@ -21,7 +21,7 @@ from regard.attribution.attention import (
     source_attention_names,
     source_kinds,
 )
-from regard.attribution.kinds import Kind
+from regard.attribution.kinds import GRADIENTS, Kind
 from regard.data.generated.pairs import (
     Bitext,
     Conversations,
@@ -30,7 +30,14 @@ from regard.data.generated.pairs import (
     Questions,
     Templates,
 )
-from regard.data.pairs import Pair, Parallel, Squad, Table, read_pair_files
+from regard.data.pairs import (
+    Pair,
+    Parallel,
+    Squad,
+    Table,
+    make_pairs,
+    read_pair_files,
+)
 from regard.data.records import Records
 from regard.data.texts import Dialogue, context
 from regard.data.tokens import Tokenizers, replace_absent_copies, report_cut
@@ -66,6 +73,7 @@ from regard.metrics import (
     perplexity,
 )
 from regard.models.catalog import MODELS, ModelConfig
+from regard.models.span_reader import SpanEncoder
 from regard.nn.decoders import EncoderDecoder
 from regard.storage.run_folder import CONFIG, WEIGHTS, RunDirectory
 from regard.tasks.attribution import Attribution
@@ -194,6 +202,9 @@ def build_model(config: ModelConfig, tokenizers: Tokenizers) -> EncoderDecoder:
     """Return the model of a configuration for two vocabularies, with fresh weights."""
     model = MODELS.build(config, *tokenizers.sizes)
     model.source_special, model.decoder.special = tokenizers.special
+    if isinstance(model.encoder, SpanEncoder):
+        source = tokenizers.source
+        model.encoder.describe(source.pieces(range(source.size)))
     return model
 
 
@@ -444,7 +455,7 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         is_cross = options.role in (None, "cross")
         kinds = options.list_kinds()
         attends = self.model.decoder.source_attention is not None
-        if is_cross and not attends and kinds != ("gradient",):
+        if is_cross and not attends and not GRADIENTS.keys() >= {*kinds}:
             raise InputError(
                 "the run's model does not attend to its source, so there is nothing to draw"
             )
@@ -535,12 +546,13 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         ((best, *_),) = search_ids([self.model], [source], search)[0]
         return self._write_text(text, source, best, None), self._end(best)
 
-    def score(self, pairs: Sequence[Pair]) -> list[list[float]]:
+    def score(self, pairs: Sequence[Pair | tuple[str, str]]) -> list[list[float]]:
         """Return the log-probability of each token of each target, the end last.
 
         Raises:
             InputError: A text is longer than the model takes.
         """
+        pairs = make_pairs(pairs)
         examples = encode_pairs(self.model, self.tokenizers, pairs)
         return log_probabilities(self.model, examples)
 
@@ -558,20 +570,27 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             )
         examples = encode_pairs(self.model, self.tokenizers, pairs)
         recorded = record_source_attention(self.model, examples)
+        first = int(self.config.attention_losses.guided_input)
         maps = []
         for pair, weights in zip(pairs, recorded, strict=True):
             columns, rows = self.tokenizers.words(pair)
-            maps.append(join_words(weights.numpy()[:, :-1, :-1], columns, rows))
+            rows_of_words = weights.numpy()[
+                :, first : first + weights.shape[1] - 1, :-1
+            ]
+            maps.append(join_words(rows_of_words, columns, rows))
         return maps
 
     def align(
-        self, pairs: Sequence[Pair], maps: Sequence[int] | None = None
+        self,
+        pairs: Sequence[Pair | tuple[str, str]],
+        maps: Sequence[int] | None = None,
     ) -> list[Alignment]:
         """Return the mean of all word maps of each pair, or of some by number.
 
         Raises:
             InputError: As `word_maps`, or the model has no such map.
         """
+        pairs = make_pairs(pairs)
         return [
             Alignment(
                 average_maps(weights, maps),

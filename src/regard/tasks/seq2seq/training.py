@@ -21,12 +21,14 @@ from regard.data.splits import Splits
 from regard.data.tokens import Tokenizers, replace_absent_copies
 from regard.decoding.texts import check_lengths
 from regard.errors import InputError
+from regard.models.span_reader import SpanEncoder
 from regard.nn.decoders import EncoderDecoder
 from regard.shapes import Float
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import (
     SOURCE,
     TARGET,
+    TOKENIZER,
     Setup,
     TokenBatchObjective,
     check_beam,
@@ -49,6 +51,8 @@ from regard.training.objectives import AttentionLoss, Carried, Loss
 
 Limits = tuple[int | None, int | None]
 """The most tokens of a source and of a target that the model takes, END included."""
+START_FROM_READER = {"pretrained": {"encoder": ""}, "fresh": ("edges",)}
+"""What an encoder takes from a span reader in `training.start`, and what is new."""
 log = logging.getLogger("regard")
 
 
@@ -101,10 +105,10 @@ def link_pieces(
     """
     links = torch.zeros(len(pairs), targets, sources)
     for matrix, pair in zip(links, pairs, strict=True):
-        columns, rows = tokenizers.words(pair)
-        for row, target in enumerate(rows):
-            for column, source in enumerate(columns):
-                matrix[row, column] = (source, target) in (pair.links or ())
+        columns, rows = map(torch.tensor, tokenizers.words(pair))
+        for source, target in pair.links or ():
+            part = matrix[: len(rows), : len(columns)]
+            part += torch.outer(rows == target, columns == source)
     return links / links.sum(-1, keepdim=True).clamp(min=1.0)
 
 
@@ -225,6 +229,9 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
         texts = vectors.add_texts(read_sides(splits.train, *sides), folder)
     if folder.has(SOURCE) and folder.has(TARGET):
         tokenizers = load_tokenizers(folder, config)
+    elif folder.has(TOKENIZER):  # that of the reader in `training.start`
+        reader = Tokenizer.load(folder.file(TOKENIZER))
+        tokenizers = Tokenizers(reader, reader, config.model.copying)
     else:
         tokenizers = train_tokenizers(config, splits.train, texts)
     result = setup_pairs(config, config.data, splits, tokenizers)
@@ -282,6 +289,7 @@ def setup_pairs(
         digest_pairs(splits),
         summary,
         details=[f"vocabularies of {sizes[0]:,} and {sizes[1]:,}"],
+        **START_FROM_READER if isinstance(model.encoder, SpanEncoder) else {},
         tokenizers={SOURCE: tokenizers.source, TARGET: tokenizers.target},
     )
 

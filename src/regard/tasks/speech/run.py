@@ -24,8 +24,7 @@ from regard.metrics import ERROR_RATES, ErrorRateName, Metrics
 from regard.models.recogniser import Chorowski, ChorowskiConfig
 from regard.nn.decoders import EncoderDecoder
 from regard.nn.encoders import cells_of
-from regard.pictures.canvas import palette
-from regard.pictures.panels import spectrogram
+from regard.pictures.panels import paint_sound, shade_features, spectrogram
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import TOKENIZER, Setup, digest_splits, setup_task
 from regard.tasks.generating import (
@@ -85,8 +84,6 @@ if TYPE_CHECKING:
 WEIGHTS_NOTE = "attention weights: what each token reads of the sound above"
 SILENCE = 1e-4
 """The loudest sample of a sound that counts as silent, of 1."""
-DARKEST = 2.0
-"""The darkest feature, in deviations above the mean; the same below is white."""
 BAND_PIXELS = 2
 """Pixels for each band on a page, and for each frame."""
 
@@ -141,16 +138,12 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
         keys = self.model.encoder.halving.keys(length)
         frames = np.zeros((keys << self.config.halvings, bands))
         frames[:length] = shade_features(features)
-        image = frames.T[::-1]
-        colors = palette()
-        indices = (image * (len(colors) - 1)).round().astype(int)
-        pixels = colors[indices].astype(np.uint8)
-        enlarged = pixels.repeat(BAND_PIXELS, 0).repeat(BAND_PIXELS, 1)
+        pixels = paint_sound(frames, BAND_PIXELS, BAND_PIXELS)
         seconds = self.config.key_seconds
         labels = tuple(f"{index * seconds:.2f} s" for index in range(keys))
         sound = source.sound(self.config.audio)
         recording = Recording(encode_audio(sound), seconds)
-        return StreamSource(labels, Patches(enlarged, 1, keys), recording)
+        return StreamSource(labels, Patches(pixels, 1, keys), recording)
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
@@ -201,13 +194,6 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
             times=(audio.seconds, self.config.key_seconds),
             title=title,
         )
-
-
-def shade_features(features: np.ndarray) -> np.ndarray:
-    """Return features as shades from 0 to 1."""
-    centered = features - features.mean()
-    deviation = max(float(centered.std()), 1e-6)
-    return np.clip(0.5 + centered / deviation / (2 * DARKEST), 0, 1)
 
 
 LONGEST_REQUEST = 10.0
