@@ -208,14 +208,9 @@ def finish(process: subprocess.Popen) -> str:
     return output
 
 
-def set_all(settings: dict[str, object]) -> list[str]:
-    """Return settings as arguments of the command line."""
-    return [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-
-
 def train_recipes(sizes: Sizes) -> Iterator[Row]:
     """Train recipes on the device, one of them also in two parts: the same weights to the bit."""
-    settings = set_all({"training.device": sizes.device, "training.warmup": 0, "training.steps": sizes.steps})
+    settings = report.set_all({"training.device": sizes.device, "training.warmup": 0, "training.steps": sizes.steps})
     with TemporaryDirectory() as name:
         folder = Path(name)
         for recipe in ("dates", "dates-transformer", "copy"):
@@ -269,7 +264,7 @@ def learn(sizes: Sizes) -> Iterator[Row]:
         settings = {recipe: {"training.device": sizes.device, **LEARNING[recipe], **few} for recipe in LEARNING}
         began = time.perf_counter()
         started = {
-            recipe: start("train", recipe, "--out", runs[recipe], *set_all(settings[recipe]), folder=sizes.data)
+            recipe: start("train", recipe, "--out", runs[recipe], *report.set_all(settings[recipe]), folder=sizes.data)
             for recipe in LEARNING
         }
         for recipe, process in started.items():

@@ -53,7 +53,7 @@ class Case:
     def command(self, folder: Path, *options: str) -> list[str]:
         """Return the command that starts or resumes the run."""
         settings = SETTINGS | {"training.workers": self.workers, "training.device": self.device}
-        assignments = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        assignments = report.set_all(settings)
         train = ["-m", "regard", "train", "dates", "--out", str(folder), *assignments, *options]
         launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.processes)]
         return [sys.executable, *(launcher if self.processes > 1 else []), *train]

@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,11 @@ def trained(recipe: str, name: str, settings: Sequence[str]) -> Path:
         command = [sys.executable, "-m", "regard", "train", recipe, "--out", str(run), *options]
         subprocess.run(command, env=environment(), check=True)
     return run
+
+
+def set_all(settings: Mapping[str, object]) -> list[str]:
+    """Return settings as arguments of the command line."""
+    return [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
 
 
 def apart(benchmark: str, function: str, *arguments: str) -> list[float]:

@@ -83,11 +83,9 @@ def start_training(folder: Path, rows: int, processes: int) -> dict[str, Any]:
         "training.log_every": 1,
         "training.device": "cpu",
     }
-    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     began = time.monotonic()
-    process = launch(
-        *("train", "translate-transformer", "--out", out, "--cache", folder / "cache", *options), processes=processes
-    )
+    command = "train", "translate-transformer", "--out", out, "--cache", folder / "cache"
+    process = launch(*command, *report.set_all(settings), processes=processes)
     try:
         return follow(process, out / "metrics.jsonl", began)
     finally:

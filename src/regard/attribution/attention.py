@@ -31,6 +31,7 @@ from regard.attribution.kinds import (
     KIND_VERBS,
     KINDS_WITH_UNIT,
     ROLES,
+    WHOLE_MODEL,
     Kind,
     Role,
 )
@@ -558,7 +559,7 @@ def attribute_self_attention(
         InputError: As `attribute_text`, or the kind is gradient, which belongs to the
             whole model.
     """
-    if kind == "effect" or kind in GRADIENTS:
+    if kind in WHOLE_MODEL:
         raise InputError(
             f"{kind} maps are of the whole model, not of its {ROLES[role]}; choose "
             "weights or norms"

@@ -34,6 +34,9 @@ KIND_VERBS: dict[Kind, tuple[str, str]] = {
 }
 """Verbs from row to column and back, for kinds that are no attention."""
 
+WHOLE_MODEL = frozenset(KIND_VERBS)
+"""The kinds of the model as a whole, which no single layer or head has."""
+
 GRADIENTS: dict[Kind, int] = {"gradient": 1, "integrated": 32}
 """The kinds of gradients, with the number of steps from no input to the input."""
 

@@ -18,7 +18,7 @@ from regard.attention.intervene import Ablate, Change, Force, Place, Uniform, in
 from regard.attention.record import record
 from regard.attribution.attention import run_forced
 from regard.attribution.effects import list_heads
-from regard.attribution.kinds import GRADIENTS, KIND_NAMES, Kind
+from regard.attribution.kinds import KIND_NAMES, WHOLE_MODEL, Kind
 from regard.data.pairs import Pair
 from regard.decoding.texts import encode_pairs
 from regard.errors import InputError, quote
@@ -317,7 +317,7 @@ def read_map(
         return weights.weights[None], (weights.labels, [attribution.prediction.text])
     lookups = attribution.lookups[0]
     matrix = np.asarray(lookups.weights[0, 0] if kind == "effect" else weights.weights)
-    if kind not in ("effect", *GRADIENTS) and attribution.rows is not None:
+    if kind not in WHOLE_MODEL and attribution.rows is not None:
         matrix = matrix[list(attribution.rows)]
     return matrix, (lookups.source, lookups.target)
 

@@ -53,7 +53,7 @@ from regard.attribution.attention import (
     to_single_map,
 )
 from regard.attribution.gradients import select_log_probabilities
-from regard.attribution.kinds import GRADIENTS, Kind
+from regard.attribution.kinds import GRADIENTS, WHOLE_MODEL, Kind
 from regard.data.batches import (
     Batch,
     Lengths,
@@ -717,7 +717,7 @@ def attribute_tokens(
     names = names or model.self_attention
     results = []
     for kind in options.list_kinds():
-        if kind != "effect" and kind not in GRADIENTS:
+        if kind not in WHOLE_MODEL:
             results.append(
                 attribute_text(model, names, side, call, maps, kind=kind, before=before)
             )

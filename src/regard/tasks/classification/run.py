@@ -27,7 +27,7 @@ from regard.attribution.gradients import (
     find_embeddings,
     select_log_probabilities,
 )
-from regard.attribution.kinds import GRADIENTS, KIND_VERBS, Kind
+from regard.attribution.kinds import GRADIENTS, KIND_VERBS, WHOLE_MODEL, Kind
 from regard.data.batches import spell_vocabulary
 from regard.data.cache import Chunks, split_into_chunks
 from regard.data.records import Records
@@ -449,7 +449,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
             (with_maps(*lookups),),
             weights[0],
             options,
-            has_heads=self.form.several and kinds[0] not in ("effect", *GRADIENTS),
+            has_heads=self.form.several and kinds[0] not in WHOLE_MODEL,
             detail=DETAILS[default] if isinstance(weights[0], TextWeights) else "",
             sides=("first text", "second text"),
         )
@@ -464,7 +464,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
     ) -> tuple[Lookups, Weights]:
         """Return the maps of every layer and head of one kind, and one map."""
         form = self.form
-        if kind in ("effect", *GRADIENTS):
+        if kind in WHOLE_MODEL:
             names = []
 
             def explain() -> torch.Tensor:

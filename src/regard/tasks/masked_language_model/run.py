@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.attribution.gradients import select_log_probabilities
-from regard.attribution.kinds import GRADIENTS
+from regard.attribution.kinds import WHOLE_MODEL
 from regard.data.batches import pad_rows
 from regard.data.splits import Splits
 from regard.data.tokens import side
@@ -275,7 +275,7 @@ class MaskedLanguageModelRun(TextRun[FilledText]):
             filled[positions] = torch.tensor(tokens)
             text = self.tokenizer.decode(filled[1:-1].tolist())
 
-        if {"effect", *GRADIENTS}.intersection(options.kinds):
+        if WHOLE_MODEL.intersection(options.kinds):
             self._require_predictions()
         explained = Explained(
             self.tokenizer.pieces(tokens),
