@@ -6,20 +6,33 @@ namespace {
 
 constexpr int CHAINS = 12;  // more than the latency of an operation times those that begin in a cycle
 
+// Numbers that are changed one after the other, in registers: GCC keeps an array in memory.
+template <int COUNT>
+struct Chains {
+  Vec number = all(1.5f + COUNT);
+  Chains<COUNT - 1> others;
+
+  template <class Operation>
+  [[gnu::always_inline]] void apply(const Operation& operation) {
+    number = operation(number);
+    asm volatile("" : "+x"(number));
+    others.apply(operation);
+  }
+  [[gnu::always_inline]] Vec sum() const { return number + others.sum(); }
+};
+
+template <>
+struct Chains<0> {
+  template <class Operation>
+  void apply(const Operation&) {}
+  Vec sum() const { return Vec{}; }
+};
+
 template <class Operation>
 float repeat(Size times, const Operation& operation) {
-  Vec chains[CHAINS];
-  for (int chain = 0; chain < CHAINS; ++chain) chains[chain] = all(1.5f + chain);
-  for (Size time = 0; time < times; ++time) {
-#pragma GCC unroll 12
-    for (int chain = 0; chain < CHAINS; ++chain) {
-      chains[chain] = operation(chains[chain]);
-      asm volatile("" : "+x"(chains[chain]));
-    }
-  }
-  float sum = 0;
-  for (int chain = 0; chain < CHAINS; ++chain) sum += total(chains[chain]);
-  return sum;
+  Chains<CHAINS> chains;
+  for (Size time = 0; time < times; ++time) chains.apply(operation);
+  return total(chains.sum());
 }
 
 }  // namespace

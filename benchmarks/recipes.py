@@ -189,6 +189,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "reviews": Experiment(
         {
             "hierarchical": Variant("reviews"),
+            "words dropped": Variant(
+                "reviews", ("model.word_dropout=0.3", "vectors={cooccurrence: []}", "training.average_decay=0.99")
+            ),
             "words averaged": Variant("reviews", ("model.words=average",)),
             "sentences averaged": Variant("reviews", ("model.sentences=average",)),
             "both averaged": Variant("reviews", ("model.words=average", "model.sentences=average")),

@@ -18,6 +18,12 @@ from benchmarks.aim import Aim
 
 CONVERTED = "regard predict, by CTranslate2"
 AIMS = {"regard --help": 0.3, CONVERTED: 0.6, "regard predict": 1.0, "regard show": 1.5}
+LIMITS = {
+    "regard --help": "importing cyclopts and rich",
+    CONVERTED: "importing CTranslate2, pydantic and cyclopts",
+    "regard predict": "importing PyTorch",
+    "regard show": "importing PyTorch",
+}
 ROUNDS = 5
 LEARNED = "training.steps=600", "training.validate_every=0"
 RUN = (
@@ -82,9 +88,12 @@ def aims(rounds: int = 3) -> list[Aim]:
     without = "regard --help", CONVERTED
     peer = {name: "python -c pass" if name in without else "python -c 'import torch'" for name in AIMS}
     return [
-        Aim(f"start, {name}", "s", seconds[name].processor, peer[name], seconds[peer[name]].processor, most=most)
+        Aim(
+            f"start, {name}", "s", seconds[name].processor, peer[name], seconds[peer[name]].processor, most=most,
+            limited_by=LIMITS[name],
+        )
         for name, most in AIMS.items()
-    ]
+    ]  # fmt: skip
 
 
 def main() -> None:

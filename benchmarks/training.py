@@ -31,7 +31,7 @@ from regard.nn.decoders import EncoderDecoder
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import Carried, Loss, LossModule
 from regard.training.settings import Training, keep_freed_memory, supports_bf16_products
-from regard.training.update import Position, Prepared, Processes, Stop, Updater, build_optimizer
+from regard.training.update import BatchPosition, Prepared, Processes, Stop, Updater, build_optimizer
 
 MODULE = "benchmarks.training"
 SMOOTHING, LONGEST, PAIRS, SEED, FIRST = 0.1, 128, 29_000, 1, 4
@@ -128,7 +128,7 @@ def build_ours(name: str, **sizes: Any) -> Update:
     }
 
     def update(batch: PairBatch, bf16: bool) -> object:
-        return updaters[bf16]([Prepared(Position(0, 0, [], START), batch)], 1, settings.learning_rate)
+        return updaters[bf16]([Prepared(BatchPosition(0, 0, [], START), batch)], 1, settings.learning_rate)
 
     return update
 

@@ -38,7 +38,7 @@ def tables(results: Sequence[dict[str, Any]]) -> str:
 def sections(rows: Sequence[Sequence[tuple[str, Aim]]], instructions: Sequence[str]) -> Iterator[str]:
     """Return a heading for each kind of work, which a row's name begins with, and its table."""
     columns = [f"{names}, {column}" for names in instructions for column in ("ours", "peer's / ours", "met")]
-    head = ["work", "peer", "aim", *columns]
+    head = ["work", "peer", "aim", *columns, "limited by"]
     kinds: dict[str, list[list[str]]] = {}
     for row in rows:
         first = row[0][1]
@@ -47,6 +47,7 @@ def sections(rows: Sequence[Sequence[tuple[str, Aim]]], instructions: Sequence[s
         for names in instructions:
             found = [each for other, each in row if other == names]
             cells += columns_of(found[0]) if found else ("", "", "")
+        cells.append(next((each.limited_by for _, each in row if each.limited_by), ""))
         kinds.setdefault(kind, []).append(cells)
     for kind, lines in kinds.items():
         yield f"## {kind.capitalize()}"

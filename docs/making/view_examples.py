@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.maps import DocumentWeights
-from regard.maps.lookups import Lookups, Patches, lookups_from_document, patch_labels
+from regard.maps.lookups import ImagePatches, Lookups, lookups_from_document, patch_labels
 from regard.pictures import View
 from regard.pictures.write import write_view
 from regard.tasks.image_captioning.data import Scenes
@@ -50,7 +50,7 @@ def scene(side: int = 8) -> Lookups:
     even = np.full((side, side), 1 / side**2)
     weights = np.stack([overlap(one.boxes[word], side) if word in one.boxes else even for word in words])
     assert isinstance(one.image, np.ndarray)
-    patches = Patches(one.image, side, side)
+    patches = ImagePatches(one.image, side, side)
     rows = weights.reshape(1, 1, len(words), -1)
     return Lookups(rows / rows.sum(-1, keepdims=True), patch_labels(side, side), words, patches=patches)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.attention import attend
     from regard.attention.intervene import intervene
     from regard.attention.record import record
-    from regard.hub.open_run import export, show
+    from regard.hub.open_run import show
     from regard.hub.similarity import similarity
     from regard.runs.interface import fit, train
     from regard.runs.run_file import load
@@ -25,7 +25,6 @@ __all__ = [
     "Supervised",
     "__version__",
     "attend",
-    "export",
     "fit",
     "intervene",
     "load",
@@ -38,7 +37,6 @@ __all__ = [
 HOMES = {
     "Supervised": "regard.training.objectives",
     "attend": "regard.attention",
-    "export": "regard.hub.open_run",
     "fit": "regard.runs.interface",
     "intervene": "regard.attention.intervene",
     "load": "regard.runs.run_file",

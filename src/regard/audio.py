@@ -311,7 +311,7 @@ class LogMel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masking:
+class FeatureMasking:
     """SpecAugment's masks of training features (Park 2019, 1904.08779, section 2).
 
     Masked features are 0, the mean.

@@ -185,6 +185,14 @@ class Preparation:
                 f"deviation is {list(self.deviation)}; expected numbers above 0"
             )
 
+    def rescale(self, size: int, former: int) -> "Preparation":
+        """Return the preparation of the same part of an image in `size` pixels a side.
+
+        `former` is the number of pixels so far.
+        """
+        resize = self.resize and round(self.resize * size / former)
+        return replace(self, size=size, resize=resize)
+
     def check_channels(self, channels: int) -> None:
         """Raise ValueError where mean or deviation have another number of channels."""
         for name, numbers in (("mean", self.mean), ("deviation", self.deviation)):

@@ -173,7 +173,7 @@ def test_an_input_that_a_score_does_not_see_owes_nothing():
 
 def test_no_map_is_chosen():
     model = cases.MODELS["transformer"]()
-    with pytest.raises(InputError, match="a gradient is of the whole model; choose no map"):
+    with pytest.raises(InputError, match="a gradient is of the whole model, not of a layer or head"):
         attribute_outputs(model, WRITTEN, "gradient", [0])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.audio import LogMel, Masking, Sound, read_audio, resample
+from regard.audio import FeatureMasking, LogMel, Sound, read_audio, resample
 from regard.errors import InputError
 from regard.tasks.speech.data import Utterance
 
@@ -201,7 +201,7 @@ def test_resampling_keeps_a_tone_of_the_common_band(old: int, new: int):
 
 
 def test_masks_are_of_seed_epoch_and_index_and_within_their_widths():
-    masking, features = Masking(time=4, times=2, frequency=3, share=0.5), torch.ones(11, 7)
+    masking, features = FeatureMasking(time=4, times=2, frequency=3, share=0.5), torch.ones(11, 7)
     found = masking(features, 1, 2, 3)
     assert torch.equal(found, masking(features, 1, 2, 3))
     assert not all(torch.equal(found, masking(features, 1, epoch, 3)) for epoch in range(3, 9))
@@ -210,6 +210,6 @@ def test_masks_are_of_seed_epoch_and_index_and_within_their_widths():
         assert masked.all(1).sum() <= 8
         assert masked.all(0).sum() <= 3
     assert features.all()
-    short = [Masking(time=50)(torch.ones(10, 3), 1, 1, index) for index in range(40)]
+    short = [FeatureMasking(time=50)(torch.ones(10, 3), 1, 1, index) for index in range(40)]
     assert max(int((each == 0).all(1).sum()) for each in short) == 2  # a fifth of the frames
-    assert Masking()(features, 1, 1, 1) is features
+    assert FeatureMasking()(features, 1, 1, 1) is features

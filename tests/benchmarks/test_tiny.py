@@ -9,9 +9,23 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import additive, decoding, gpu, kills, ragged, recording, report, scale, startup, training
+from benchmarks import (
+    additive,
+    decoding,
+    efficientnet_lite,
+    gpu,
+    kills,
+    ragged,
+    recording,
+    report,
+    scale,
+    startup,
+    training,
+)
 from benchmarks.kills import Case
 from regard.models.gpt2 import GPT2Config
+from regard.models.published_images import read_tower
+from regard.storage.published_folder import PublishedFolder
 
 
 def some_of(systems: dict[str, Any]) -> dict[str, Any]:
@@ -80,3 +94,32 @@ def test_it_runs_to_its_end(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     for path in (tmp_path / "results").glob("*.json"):
         assert json.loads(path.read_text())["rows"]
     assert "|" in capfd.readouterr().out or name == "gpu"
+
+
+@pytest.mark.slow
+def test_a_published_network_without_squeeze_and_excitation_is_written_exactly(tmp_path: Path):
+    """Each tensor has its place, and the gates that the published network lacks are exactly 1."""
+    network = efficientnet_lite.build_network()
+    weights: dict[str, torch.Tensor] = {}
+    for name, tensor in network.state_dict().items():
+        if ".squeeze_excite." in name:
+            continue
+        first, _, rest = name.removeprefix("efficientnet.encoder.blocks.").partition(".")
+        block = f"_blocks.{first}." if first.isdecimal() else ""
+        whole = rest if block else name
+        names = efficientnet_lite.BLOCK_NAMES if block else efficientnet_lite.NAMES
+        ours, theirs = next(pair for pair in names.items() if whole.startswith(pair[1]))
+        value = torch.rand_like(tensor) if tensor.is_floating_point() else tensor
+        weights[block + ours + whole.removeprefix(theirs)] = value
+    efficientnet_lite.convert(weights, tmp_path)
+    source = read_tower(str(tmp_path), None)
+    tower: Any = source.model.encoder()
+    tower.load_published(PublishedFolder(tmp_path))
+    assert (source.model.cells, source.model.width, source.images.resize) == (7, 1280, 256)
+    gate = tower.eval().network.encoder.blocks[1].squeeze_excite
+    states = torch.randn(1, gate.dim, 3, 5)
+    assert torch.equal(gate(states), states)
+    stem = tower.network.embeddings.convolution.weight
+    assert torch.equal(stem, weights["_conv_stem.weight"])
+    last = tower.network.encoder.blocks[15].projection.project_conv.weight
+    assert torch.equal(last, weights["_blocks.15._project_conv.weight"])

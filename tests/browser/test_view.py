@@ -8,7 +8,7 @@ from numpy.random import default_rng
 
 from regard.maps import DocumentWeights
 from regard.maps.alignment import Words
-from regard.maps.lookups import Lookups, Patches, lookups_from_document, patch_labels
+from regard.maps.lookups import ImagePatches, Lookups, lookups_from_document, patch_labels
 from regard.pictures import View
 from regard.pictures.page import build_payload
 from tests.browser.view import (
@@ -179,7 +179,7 @@ def test_a_document_shows_sentences_and_words(opened: Opened):
 
 def test_an_image_is_lit_where_a_word_attended(opened: Opened):
     pixels = default_rng(3).integers(0, 255, (8, 8, 3), dtype=np.uint8)
-    patches = Patches(pixels, 2, 2)
+    patches = ImagePatches(pixels, 2, 2)
     one = Lookups(
         np.eye(4)[None, None, :3],
         patch_labels(patches.rows, patches.columns),

@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from regard.attribution.attention import attribute_cross_attention
 from regard.maps.alignment import Side
-from regard.maps.lookups import AlternativeMap, Breakdown, Lookups, Patches, patch_labels
+from regard.maps.lookups import AlternativeMap, Breakdown, ImagePatches, Lookups, patch_labels
 from regard.models.bahdanau import BahdanauConfig
 from regard.models.catalog import MODELS
 from regard.pictures import View
@@ -217,7 +217,7 @@ def offered(page: Any) -> list[str]:
 
 
 def on_patches(weights: np.ndarray, *target: str, **more: Any) -> Lookups:
-    return Lookups(weights, patch_labels(3, 2), target, patches=Patches(PIXELS, 3, 2), **more)
+    return Lookups(weights, patch_labels(3, 2), target, patches=ImagePatches(PIXELS, 3, 2), **more)
 
 
 def colours(page: Any, name: str) -> np.ndarray:

@@ -57,7 +57,7 @@ def test_files_of_lines_and_of_rows(run: Path, tmp_path: Path, regard):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--input", "a.txt"], "--input and --output go together: files are read from --input, and their parts are"),
+        (["--input", "a.txt"], "--input and --output go together: --input names the files, and their parts are"),
         (["x", "--input=a.txt", "--output", "b"], "texts and --input are both given; choose one"),
         (
             ["--input", "a.txt", "--output", "b", "--part-rows", "0"],

@@ -98,6 +98,7 @@ def test_the_extra_is_named(module: str, extra: str, monkeypatch: pytest.MonkeyP
         (["predict", "run", "text", "--attention"], "--attention needs --json"),
         (["predict", "run", "text", "--n-best", "3", "--beam", "2"], "--n-best is 3; expected at most --beam 2"),
         (["predict", "nowhere", "text"], "nowhere: no such folder; expected the folder of a run"),
+        (["evaluate", "dates"], "dates: no such folder; `regard train dates` trains this recipe into runs/dates"),
         (["evaluate", "{run}", "a.tsv", "--columns", "a"], "columns is 'a'; expected 2 names or numbers"),
         (["evaluate", "{run}", "a.tsv"], "a.tsv: no such file"),
         (

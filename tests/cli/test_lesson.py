@@ -27,7 +27,7 @@ def test_the_page_of_a_run(run: Path, regard, tmp_path: Path):
 
 def test_without_a_run_or_texts(run: Path, regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    said = "runs/dates: there is no such run; `regard train dates --out runs/dates` makes it in about a minute"
+    said = "runs/dates: no such run; `regard train dates --out runs/dates` makes it in about a minute"
     assert regard("lesson") == (2, "", f"regard: {said}\n")
     said = "a.png: the lesson is a page; name a file ending in .html"
     assert regard("lesson", str(run), "--out", "a.png") == (2, "", f"regard: {said}\n")

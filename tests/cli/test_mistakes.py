@@ -17,7 +17,7 @@ CASES = {
     "nested JSON": (
         "classify --set data.train=nested.jsonl --set data.skip_bad=true",
         "nested.jsonl:1: no column 'text' and 'label', there are 'review.body', 'meta.label'; name yours "
-        "with --set data.text=COLUMN and --set data.label=meta.label",
+        "with --set data.text=review.body and --set data.label=meta.label",
     ),
     "numbers as labels": (
         "classify --set data.train=numbers.csv",
@@ -65,11 +65,11 @@ CASES = {
     "a table of sentences without a header": (
         "translate-rnn --set data.train=corpus.tsv",
         "corpus.tsv:1: no column 'source' and 'target', there are 'A dog runs over the wet grass.', 'Ein Hund rennt.'; "
-        "name yours with --set data.source=COLUMN and --set data.target=COLUMN (by number from 1 if",
+        "name yours with --set data.source=1 and --set data.target=2 (by number from 1 if",
     ),
     "dropout of a tokenizer that both sides share": (
         "translate-rnn --set data.train=corpus.tsv --set tokenizers.source.dropout=0 --set tokenizers.target.dropout=0",
-        "--set tokenizers.target.dropout: tokenizers.target.kind: missing",
+        "--set tokenizers.target.dropout: tokenizers.target: tokenizer kind is missing: choose one",
     ),
     "a model of another task": ("dates --set model.name=bert", f"--set model.name: got 'bert', {RECIPES}"),
 }

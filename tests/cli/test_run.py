@@ -33,7 +33,7 @@ PAIRS = [("14 July 1989", "1989-07-14"), ("3 May 2018", "2018-05-03")]
 def test_a_resume_by_the_recipe_needs_no_setting_again(regard, copy: Path):
     code, _, errors = regard("train", "dates", "--out", str(copy), "--resume")
     assert code == 0, errors
-    assert f"the run goes on with its own settings, those of {copy / 'config.yaml'}" in errors
+    assert f"the run continues with its own settings, from {copy / 'config.yaml'}" in errors
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_evaluate_reads_files(regard, monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr("regard.runs.run_file.load", lambda path, **options: Opened())
     code, output, errors = regard("evaluate", "run", *files, "--beam", "7")
     assert (code, output) == (0, "seen  1\nbeam  7\n")
-    assert errors.startswith(f"regard: scored: {len(PAIRS)} examples, {files[0]}")
+    assert errors.startswith(f"regard: evaluated on {len(PAIRS)} examples: {files[0]}")
     assert "\nregard: decoding: beam 7\n" in errors
 
 

@@ -30,7 +30,7 @@ PAIR = f"{TEXT}\tthe cat"
 @pytest.mark.parametrize(("make", "text"), [(writing, TEXT), (going_on, TEXT), (filling, TEXT), (telling, PAIR)])
 def test_each_view_of_each_kind_of_run(make, text: str, view, tmp_path: Path):
     run, out = make(), tmp_path / OUT
-    refused = {"similarity": "is of two texts"} | (
+    refused = {"similarity": "is of two texts", "contrast": "is of maps over an image"} | (
         {"rollout": "needs several self-attention layers"} if make is writing else {}
     )
     if view in refused:
@@ -51,6 +51,8 @@ def test_images_have_no_views(tmp_path: Path):
     answer, path = drawn(seeing(), str(tmp_path / "i.png"), tmp_path / OUT)
     assert answer.split("\t")[0] in ("left", "right", "none")
     assert path.stat().st_size > 1000
+    _, contrast = drawn(seeing(), str(tmp_path / "i.png"), tmp_path / "b.svg", FigureOptions(view="contrast"))
+    assert "the least weight of an image" in contrast.read_text()
     with pytest.raises(InputError, match="the view lines draws layers of heads"):
         drawn(seeing(), str(tmp_path / "i.png"), tmp_path / OUT, FigureOptions(view="lines"))
 
@@ -213,7 +215,7 @@ def test_a_table_appears_whole_or_not_at_all(tmp_path: Path):
         (["--out", "x.tsv", "--view", "heads"], "no options of pictures. It has --top, --map"),
         (
             ["--out", "x.tsv", "--kind", "norms", "--kind", "weights"],
-            "a table has the weights of one text and one --kind",
+            "a table holds the weights of one text and one --kind",
         ),
         (["--map", "-1"], 'Invalid value "(-1,)" for --map. Must be >= 0'),
     ],

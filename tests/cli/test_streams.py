@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from regard.cli.main import CHUNK, iterate_chunks, open_standard_input
-from regard.data.files import Limits
+from regard.data.files import FileLimits
 from regard.errors import InputError
 from tests import forked
 from tests.cli.command import environment, finish, start, start_limited, tiny
@@ -33,7 +33,7 @@ COMMANDS = {
     "show": ["show", "{run}", "14 July 1989", "--out", "{folder}/a.svg"],
     "align": ["align", "{run}", "--source", "{folder}/dates.txt", "--target", "{folder}/dates.txt"],
 }
-REPORTED = {"evaluate": ["scored", "decoding", "exact-match"]}
+REPORTED = {"evaluate": ["evaluated on 13 examples", "decoding", "exact-match"]}
 """The lines of a report to standard error, which can still be read."""
 
 
@@ -174,7 +174,7 @@ def test_chunks_are_small():
     ],
 )
 def test_what_is_not_text_is_refused_after_what_is(portions: list[bytes], said: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.data.files.DEFAULT_LIMITS", Limits(max_line=7))
+    monkeypatch.setattr("regard.data.files.DEFAULT_LIMITS", FileLimits(max_line=7))
     given = iterate_chunks(stream(*portions))
     assert next(given) == ["a"]
     with pytest.raises(InputError) as caught:

@@ -8,7 +8,7 @@ from regard.cli.main import main
 from regard.tasks.options import GeneratedText
 from regard.tasks.run import output_warnings
 from regard.tasks.seq2seq.run import Seq2SeqRun
-from regard.tasks.tagging.run import Span, TaggingRun, TagsPrediction
+from regard.tasks.tagging.run import LabeledSpan, TaggingRun, TagsPrediction
 
 DATES = str(Path(__file__).parents[1] / "data" / "runs" / "dates")
 
@@ -59,7 +59,7 @@ class Tagged(TaggingRun):
     ("run", "prediction", "warnings"),
     [
         (Tagged(), TagsPrediction("A b", ()), ["no entity is found: every word has the tag O"]),
-        (Tagged(), TagsPrediction("A b", (Span(0, 1, "X", "A", 0.5),)), []),
+        (Tagged(), TagsPrediction("A b", (LabeledSpan(0, 1, "X", "A", 0.5),)), []),
     ],
 )
 def test_a_prediction_that_shows_nothing_has_a_warning(run, prediction, warnings: list[str]):

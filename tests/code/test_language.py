@@ -26,7 +26,7 @@ STRINGS = [
 ]
 
 
-@pytest.mark.parametrize(("texts", "most"), [(PROSE, 12), (STRINGS, 1130)], ids=["pages", "strings"])
+@pytest.mark.parametrize(("texts", "most"), [(PROSE, 12), (STRINGS, 983)], ids=["pages", "strings"])
 def test_phrases_to_avoid_get_fewer(texts: list[str], most: int):
     assert sum(len(AVOIDED.findall(text)) for text in texts) <= most
 

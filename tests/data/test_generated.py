@@ -24,8 +24,8 @@ from regard.data.generated.pairs import (
     Bitext,
     Conversations,
     Dates,
+    GeneratedQuestions,
     Letters,
-    Questions,
     Templates,
     disjoint_sets,
     make,
@@ -166,7 +166,7 @@ def test_pronouns_have_tags():
 
 
 def test_the_linked_words_are_those_of_the_answer():
-    for question in Questions(train=300, valid=1, test=1, seed=3).load().train:
+    for question in GeneratedQuestions(train=300, valid=1, test=1, seed=3).load().train:
         context, answer = question.text.split(), question.target.split()
         asked = context.index("?") + 1
         assert question.links
@@ -206,11 +206,11 @@ def test_what_a_conversation_asks_for_was_told_in_an_earlier_turn():
 
 
 def test_all_forms_occur_and_no_text_twice():
-    splits = Questions(train=200, valid=50, test=50, facts=3).load()
+    splits = GeneratedQuestions(train=200, valid=50, test=50, facts=3).load()
     texts = [pair.source for pairs in splits.by_name.values() for pair in pairs]
     assert len(set(texts)) == 300
     assert {text.split()[0] for text in texts} == {form.question.split()[0] for form in FORMS}
-    assert Questions(train=3, valid=50, test=50, facts=3).load().test == splits.test
+    assert GeneratedQuestions(train=3, valid=50, test=50, facts=3).load().test == splits.test
 
 
 SIZES = (5003, 307, 509)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from regard.data.arrays import arrays, read_idx
-from regard.data.files import Limits, iterate_lines, read_lines
+from regard.data.files import FileLimits, iterate_lines, read_lines
 from regard.errors import InputError
 from tests.cli.command import environment
 from tests.data.tables import read_table
@@ -21,7 +21,7 @@ from tests.data.tables import read_table
 def refused(path, limits=None):
     """The message of the InputError that reading the file must raise: one line."""
     with pytest.raises(InputError) as caught:
-        read_lines(path, limits or Limits())
+        read_lines(path, limits or FileLimits())
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
     return str(caught.value)
@@ -84,7 +84,7 @@ def test_only_a_newline_ends_a_line(file, inside):
 @pytest.mark.parametrize("name", ["a.txt", "a.gz"])
 @pytest.mark.parametrize("letter", ["x", "\u20ac", "\U0001f40d"])
 def test_a_line_above_the_limit_is_refused_with_its_number(file, name, letter):
-    limits = Limits(max_line=7)
+    limits = FileLimits(max_line=7)
     path = file(f"ok\n{letter * 7}\r\n{letter * 7}".encode(), name)
     assert read_lines(path, limits) == ["ok", letter * 7, letter * 7]
     assert ":2: line longer than 7 characters" in refused(file(f"ok\n{letter * 8}\nok\n".encode(), name), limits)
@@ -103,13 +103,13 @@ def test_truncated_and_misnamed_gzip_files(file):
 def test_a_gzip_bomb_stops_at_the_limit(file):
     path = file(b"0123456789\n" * 20_000, "bomb.gz")
     assert path.stat().st_size < 20_000
-    lines = iterate_lines(path, Limits(max_decompressed=1100))
+    lines = iterate_lines(path, FileLimits(max_decompressed=1100))
     assert [line.number for line in itertools.islice(lines, 100)][-1] == 100
     with pytest.raises(
         InputError, match=r"expands to more than 1,100 bytes; raise REGARD_MAX_RATIO and REGARD_MAX_DECOMPRESSED"
     ):
         next(lines)
-    assert len(read_lines(path, Limits(max_decompressed=220_000))) == 20_000
+    assert len(read_lines(path, FileLimits(max_decompressed=220_000))) == 20_000
 
 
 PEAK = """
@@ -145,9 +145,9 @@ def test_rows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path.write_bytes(gzip.compress(b"a\n" * 8))
     monkeypatch.setenv("REGARD_MAX_LINES", "7")
     with pytest.raises(InputError, match=r"rows.txt.gz:8: has more than 7 lines; raise REGARD_MAX_LINES or unpack"):
-        read_lines(path, Limits())
+        read_lines(path, FileLimits())
     path.with_suffix("").write_bytes(b"a\n" * 8)
-    assert len(read_lines(path.with_suffix(""), Limits())) == 8
+    assert len(read_lines(path.with_suffix(""), FileLimits())) == 8
 
 
 def test_a_stream_without_an_end(tmp_path: Path):
@@ -165,7 +165,7 @@ def test_a_stream_without_an_end(tmp_path: Path):
     writer = threading.Thread(target=write)
     writer.start()
     with pytest.raises(InputError, match="stream:1001: has more than 1,000 lines"):
-        read_lines(path, Limits(max_lines=1000))
+        read_lines(path, FileLimits(max_lines=1000))
     writer.join(10)
     assert not writer.is_alive()
     with pytest.raises(InputError, match="line longer than"):
@@ -232,4 +232,4 @@ def test_a_small_file_of_many_rows_is_refused(name: str, tmp_path: Path, monkeyp
 def test_a_limit_that_is_no_number(value: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("REGARD_MAX_LINES", value)
     with pytest.raises(InputError, match=r"REGARD_MAX_LINES is .*; expected a whole number from 1, such as 10000000"):
-        Limits()
+        FileLimits()

@@ -8,7 +8,7 @@ import torch
 
 from regard.data.batches import SpelledTexts, spell_vocabulary
 from regard.errors import InputError
-from regard.tasks.language_model.run import Consecutive, Shuffled, WindowBatch
+from regard.tasks.language_model.run import ConsecutiveWindows, ShuffledWindows, WindowBatch
 from regard.tasks.masked_language_model.config import HIDDEN, REPLACED, MaskedTexts, Masking, pack
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import END, IGNORED, MASK, PAD, START
@@ -159,12 +159,14 @@ def test_a_vocabulary():
 TOKENS = torch.arange(211)
 
 
-def batches(windows: Shuffled | Consecutive, epoch: int) -> list[WindowBatch]:
+def batches(windows: ShuffledWindows | ConsecutiveWindows, epoch: int) -> list[WindowBatch]:
     return [windows.batch(epoch, examples) for examples in windows.batches(epoch)]
 
 
-@pytest.mark.parametrize("windows", [Shuffled(TOKENS, 7, 3, 1), Consecutive(TOKENS, 7, 3, 1)], ids=["any", "row"])
-def test_every_token_is_expected_at_most_once_and_follows_what_is_given(windows: Shuffled | Consecutive):
+@pytest.mark.parametrize(
+    "windows", [ShuffledWindows(TOKENS, 7, 3, 1), ConsecutiveWindows(TOKENS, 7, 3, 1)], ids=["any", "row"]
+)
+def test_every_token_is_expected_at_most_once_and_follows_what_is_given(windows: ShuffledWindows | ConsecutiveWindows):
     for epoch in range(5):
         found = batches(windows, epoch)
         expected = torch.cat([batch.expected.flatten() for batch in found])
@@ -175,14 +177,14 @@ def test_every_token_is_expected_at_most_once_and_follows_what_is_given(windows:
 
 
 def test_epochs_are_cut_at_different_places():
-    starts = {batches(Consecutive(TOKENS, 7, 3, 1), epoch)[0].inputs[0, 0].item() for epoch in range(20)}
+    starts = {batches(ConsecutiveWindows(TOKENS, 7, 3, 1), epoch)[0].inputs[0, 0].item() for epoch in range(20)}
     assert len(starts) > 3
-    assert {batches(Shuffled(TOKENS, 7, 3, seed), 0)[0].inputs[0, 0].item() for seed in range(9)} != {0}
+    assert {batches(ShuffledWindows(TOKENS, 7, 3, seed), 0)[0].inputs[0, 0].item() for seed in range(9)} != {0}
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_each_process_reads_its_own_parts_in_order(processes: int):
-    windows = Consecutive(TOKENS, 5, 2, 1, processes)
+    windows = ConsecutiveWindows(TOKENS, 5, 2, 1, processes)
     found = batches(windows, 0)
     assert len(found) % processes == 0
     for rank in range(processes):
@@ -194,7 +196,7 @@ def test_each_process_reads_its_own_parts_in_order(processes: int):
 
 
 def test_shuffled_windows_stand_alone():
-    windows = Shuffled(TOKENS, 7, 3, 1)
+    windows = ShuffledWindows(TOKENS, 7, 3, 1)
     found = batches(windows, 0)
     assert all(batch.fresh for batch in found)
     assert found[0].inputs[0, 0] != windows.divide(0)[0]
@@ -203,6 +205,6 @@ def test_shuffled_windows_stand_alone():
 
 
 def test_text_of_exactly_one_batch_is_enough():
-    for kind in (Shuffled, Consecutive):
+    for kind in (ShuffledWindows, ConsecutiveWindows):
         (batch,) = batches(kind(torch.arange(22), 7, 3, 1), 4)
         assert batch.inputs.shape == (3, 7)

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from regard.data.texts import TURN, Dialogue, RunningText, Turn, read_turns, replies, with_column
 from regard.errors import InputError
-from regard.tasks.masked_language_model.config import Documents
+from regard.tasks.masked_language_model.config import DocumentFiles
 
 
 @pytest.fixture
@@ -56,13 +56,13 @@ def test_the_lines_of_a_column_of_a_table_are_those_of_a_text(tmp_path: Path, po
     assert with_column(data, None) is data
 
 
-@pytest.mark.parametrize("kind", [RunningText, Documents])
+@pytest.mark.parametrize("kind", [RunningText, DocumentFiles])
 def test_a_table_without_its_column_is_no_running_text(tmp_path: Path, posts: str, kind):
     with pytest.raises(InputError, match=r"posts.jsonl: a table, .* has it by --set data.text=COLUMN$"):
         kind(train=posts).load()
 
 
-@pytest.mark.parametrize("kind", [RunningText, Documents])
+@pytest.mark.parametrize("kind", [RunningText, DocumentFiles])
 @pytest.mark.parametrize(("name", "content"), [("blank.txt", "\n \n\n"), ("blank.csv", 'id,body\n1," "\n')])
 def test_a_file_of_blank_lines_only_is_refused(kind: type[Any], name: str, content: str, file: str, tmp_path: Path):
     path = str(tmp_path / name)
@@ -93,19 +93,19 @@ def written(folder: Path, text: str) -> str:
 
 def test_blank_lines_part_documents(tmp_path: Path):
     path = written(tmp_path, "\n\na\nb\n \n\nc\n")
-    assert Documents(train=path).read(path) == [("a", "b"), ("c",)]
+    assert DocumentFiles(train=path).read(path) == [("a", "b"), ("c",)]
 
 
 def test_headings_part_documents(tmp_path: Path):
     path = written(tmp_path, WIKI)
-    cats, dogs = Documents(train=path, between="heading").read(path)
+    cats, dogs = DocumentFiles(train=path, between="heading").read(path)
     assert cats == (" = Cats =", " Cats sit .", " They purr .", " = = Food = =", " Fish .")
     assert dogs == (" = Dogs =", " Dogs bark .")
 
 
 def test_the_last_documents_are_held_out(tmp_path: Path):
     path = written(tmp_path, "\n\n".join("abcdefghij"))
-    splits = Documents(train=path, held_out=0.2).load()
+    splits = DocumentFiles(train=path, held_out=0.2).load()
     assert splits.train == [(letter,) for letter in "abcdefgh"]
     assert splits.valid == [("i",), ("j",)]
     assert not splits.test

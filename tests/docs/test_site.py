@@ -92,7 +92,8 @@ ELSEWHERE = dict.fromkeys(
     ("PretrainedConfig", "PretrainedLanguageModel", "PretrainedSeq2Seq", "PretrainedClassifier"),
     "a model of transformers has the flow of its own architecture",
 )
-ELSEWHERE |= {"ConvolutionalConfig": "an encoder alone", "BertPointerConfig": "as `BertTagger`, with a head as output"}
+ELSEWHERE |= dict.fromkeys(("ConvolutionalConfig", "TowerConfig"), "an encoder alone")
+ELSEWHERE |= {"BertPointerConfig": "as `BertTagger`, with a head as output"}
 """Models without a picture, and why."""
 NAMED = re.compile(r'^class (\w+Config)\b[^\n]*\n(?:(?!^class ).*\n)*?    name: Literal\["', re.MULTILINE)
 """What tasks with one model, or with models of their own, have: a class of sizes with a name."""

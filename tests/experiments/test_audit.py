@@ -52,6 +52,7 @@ def test_an_audit(make, monkeypatch: pytest.MonkeyPatch):
     assert found.changed.keys() == {"shuffled weights", "uniform weights"}
     assert len(found.adversaries) == 2
     assert all(0 <= share <= 1 for share in [*found.changed.values(), *found.heads.values()])
+    assert all(len(row) == 5 for row in found.misled)
     page = found.page("<toy>")
     assert "Does attention explain &lt;toy&gt;?" in page
     assert found.verdict.split(" Of ")[0].replace("'", "&#x27;") in page

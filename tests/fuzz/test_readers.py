@@ -35,7 +35,7 @@ from regard.runs import run_file
 from regard.runs.listing import read_record
 from regard.runs.recipes import path_of
 from regard.serve.openai import Completion, Embeddings
-from regard.serve.requests import HTTPError, Limits, RequestBody, build_body_type, parse
+from regard.serve.requests import HTTPError, RequestBody, ServerLimits, build_body_type, parse
 from regard.storage.published_folder import PublishedFolder
 from regard.storage.tensors import read_tensors
 from regard.storage.verified_files import Manifest
@@ -118,15 +118,17 @@ def _log(path: Path) -> None:
 def _body(path: Path) -> RequestBody:
     """Read a request as a server does."""
     kinds = PredictOptions, frozenset({"beam", "n_best", "temperature"})
-    return parse(build_body_type({"text": str, "more": dict[str, list[int]]}, *kinds), path.read_bytes(), Limits())
+    return parse(
+        build_body_type({"text": str, "more": dict[str, list[int]]}, *kinds), path.read_bytes(), ServerLimits()
+    )
 
 
 def _completion(path: Path) -> RequestBody:
-    return parse(Completion, path.read_bytes(), Limits())
+    return parse(Completion, path.read_bytes(), ServerLimits())
 
 
 def _embeddings(path: Path) -> RequestBody:
-    return parse(Embeddings, path.read_bytes(), Limits())
+    return parse(Embeddings, path.read_bytes(), ServerLimits())
 
 
 BODY = b'{"text": "9 May", "more": {"a": [1, 2]}, "beam": 3, "temperature": 0.5}'

@@ -141,8 +141,29 @@ def make_vision_folder(path: Path, kind: str = "clip_vision_model") -> Path:
         model = transformers.CLIPVisionModel(transformers.CLIPVisionConfig(**sizes))
         processor = transformers.CLIPImageProcessor(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16})
     else:
-        model = transformers.AutoModel.from_config(transformers.Dinov2Config(**sizes))
-        processor = transformers.ViTImageProcessor(size={"height": 16, "width": 16})
+        stages: dict[str, Any] = {"hidden_sizes": [8, 12], "depths": [1, 1]}
+        configs: dict[str, Any] = {
+            "dinov2": lambda: transformers.Dinov2Config(**sizes),
+            "registers": lambda: transformers.Dinov2WithRegistersConfig(**sizes, num_register_tokens=3),
+            "vit": lambda: transformers.ViTConfig(**sizes),
+            "swin": lambda: transformers.SwinConfig(
+                image_size=16, patch_size=2, embed_dim=6, depths=[1, 1], num_heads=[2, 3], window_size=2
+            ),
+            "convnext": lambda: transformers.ConvNextConfig(num_stages=2, patch_size=2, image_size=16, **stages),
+            "resnet": lambda: transformers.ResNetConfig(embedding_size=6, layer_type="basic", **stages),
+            "efficientnet": lambda: transformers.EfficientNetConfig(
+                image_size=32, width_coefficient=0.25, depth_coefficient=0.2, hidden_dim=320
+            ),
+            "vit_mae": lambda: transformers.ViTMAEConfig(**sizes),
+            "deep": lambda: transformers.ViTConfig(**sizes, num_channels=4),
+        }
+        model = transformers.AutoModel.from_config(configs[kind]())
+        side = 32 if kind == "efficientnet" else 16
+        processor = transformers.ViTImageProcessor(size={"height": side, "width": side})
+        if kind in ("convnext", "resnet"):
+            processor = transformers.ConvNextImageProcessor(size={"shortest_edge": 16})
+        if kind == "efficientnet":
+            processor = transformers.EfficientNetImageProcessor(size={"height": 32, "width": 32})
     model.save_pretrained(path)
     processor.save_pretrained(path)
     return path

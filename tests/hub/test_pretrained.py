@@ -23,7 +23,7 @@ from regard.errors import InputError, RunError
 from regard.hub.exporting import export_run
 from regard.hub.families import FAMILIES as TABLES
 from regard.hub.families import gpt2
-from regard.hub.families.weights import Part
+from regard.hub.families.weights import PublishedTensor
 from regard.hub.importing import import_run
 from regard.hub.parity import compare, make_inputs, run_model
 from regard.models.pretrained import Pretrained, PretrainedConfig, PretrainedLanguageModel, PretrainedSeq2Seq
@@ -467,7 +467,7 @@ def test_a_wrong_table_of_weights_is_noticed(tmp_path: Path, monkeypatch: pytest
     for part in gpt2.PARTS:
         name = next((old for old in swapped if old in part.published), None)
         changed = part.published if name is None else part.published.replace(name, swapped[name])
-        parts.append(Part(changed, part.ours, part.transposed))
+        parts.append(PublishedTensor(changed, part.ours, part.transposed))
     monkeypatch.setattr(gpt2, "PARTS", tuple(parts))
     torch.manual_seed(1)
     weights = load_file(folder / "model.safetensors")

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from regard.attention.record import record
-from regard.models.captioner import GridTransformer, GridTransformerConfig, ShowAndTell, ShowAndTellConfig
+from regard.models.captioner import GridTransformer, GridTransformerConfig, ShowAndTell, ShowAndTellConfig, Trunk
 from regard.models.recogniser import Chorowski, ChorowskiConfig
 from regard.models.show_attend_and_tell import ShowAttendAndTell, ShowAttendAndTellConfig
-from regard.models.vit import VitConfig, VitEncoder, VitGrid, VitTrunk
+from regard.models.vit import TrunkGrid, VitConfig, VitEncoder
 from regard.testing import check_decoder
 
 EYE: dict[str, Any] = {"image": 11, "channels": 1, "stages": (2, 5), "dropout": 0.0}
 VIT = VitConfig(image=6, patch=2, channels=1, layers=2, width=10, heads=2, hidden=5, dropout=0.5)
-SEEN: dict[str, Any] = {"image": 6, "channels": 1, "stages": (), "dropout": 0.0, "trunk": VitTrunk("v", sizes=VIT)}
-TAUGHT: dict[str, Any] = SEEN | {"trunk": VitTrunk("v", False, replace(VIT, dropout=0.0, pooling="mean"))}
+SEEN: dict[str, Any] = {"image": 6, "channels": 1, "stages": (), "dropout": 0.0, "trunk": Trunk("v", sizes=VIT)}
+TAUGHT: dict[str, Any] = SEEN | {"trunk": Trunk("v", None, False, replace(VIT, dropout=0.0, pooling="mean"))}
 EAR: dict[str, Any] = {"stages": (2, 3), "dropout": 0.0, "reader": 5, "embedding": 3, "width": 7, "attention": 4}
 
 
@@ -130,7 +130,7 @@ def test_gradients_reach_every_parameter():
         total, _ = model.decoder.output.loss(features, torch.tensor([[8, 6, 3]] * 3))
         total.backward()
         still = {key for key, parameter in model.named_parameters() if parameter.grad is None}
-        frozen = isinstance(model.encoder, VitGrid) and model.encoder.frozen
+        frozen = isinstance(model.encoder, TrunkGrid) and model.encoder.frozen
         assert still == {key for key, _ in model.named_parameters() if frozen and key.startswith("encoder.vit.")}, name
 
 
@@ -140,7 +140,7 @@ def test_cells_are_the_patches_of_the_vit(marks: int):
     config = replace(VIT, pooling="first" if marks else "mean")
     vit = VitEncoder(config).double().eval()
     images = torch.randn(3, 1, 4, 10).double()
-    memory, states = VitGrid(vit)(images), vit(images)
+    memory, states = TrunkGrid(vit)(images), vit(images)
     assert memory.key is memory.value
     assert memory.mask is None
     assert torch.equal(memory.value, states[:, marks:])
@@ -151,7 +151,7 @@ def test_cells_are_the_patches_of_the_vit(marks: int):
 
 def test_a_frozen_vit_is_in_evaluation_and_a_taught_one_is_not():
     images = torch.randn(3, 1, 6, 6)
-    frozen, taught = VitGrid(VitEncoder(VIT), frozen=True).train(), VitGrid(VitEncoder(VIT)).train()
+    frozen, taught = TrunkGrid(VitEncoder(VIT), frozen=True).train(), TrunkGrid(VitEncoder(VIT)).train()
     assert torch.equal(frozen(images).value, frozen(images).value)
     assert not frozen(images).value.requires_grad
     assert not torch.equal(taught(images).value, taught(images).value)  # its dropout is 0.5
@@ -165,5 +165,5 @@ def test_sizes_that_do_not_fit():
             config(stages=())
     with pytest.raises(ValueError, match="width 7 is not divisible by heads 2"):
         GridTransformerConfig(width=7, heads=2)
-    with pytest.raises(ValueError, match="the sizes of the ViT in there are not known; give VitTrunk its VitConfig"):
-        ShowAndTell(13, ShowAndTellConfig(trunk=VitTrunk("there")))
+    with pytest.raises(ValueError, match="the sizes of the trunk there are not known; give Trunk its sizes"):
+        ShowAndTell(13, ShowAndTellConfig(trunk=Trunk("there")))

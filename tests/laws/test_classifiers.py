@@ -16,10 +16,10 @@ from regard.models.esim import Esim, EsimConfig
 from regard.models.gpt2 import GPT2Classifier, GPT2Config
 from regard.models.han import AttentionPooling, FlatAttention, FlatConfig, Han, HanConfig
 from regard.models.rocktaschel import ReadByWord, ReadOnce, Rocktaschel, RocktaschelConfig
-from regard.nn.layers import AveragePooling, MaximumPooling, Pooling
+from regard.nn.layers import AveragePooling, MaximumPooling, Pooling, WordDropout
 from regard.nn.recurrent import SequenceReader, read_in_parts
 from regard.tasks.classification.inputs import collate_documents, collate_texts, collate_two_texts
-from regard.text.kinds import PAD
+from regard.text.kinds import PAD, UNKNOWN
 
 HAN: dict[str, Any] = {"embedding": 5, "width": 3, "attention": 7}
 PAIR: dict[str, Any] = {"embedding": 5, "width": 3}
@@ -149,6 +149,23 @@ def test_documents_share_rows_without_waste():
     assert [lengths[row].tolist() for row in places] == [[2, 5, 1], [3, 0, 0], [0, 0, 0], [0, 2, 0]]
     with pytest.raises(ValueError, match="got no examples"):
         collate_documents([])
+
+
+def test_word_dropout():
+    """Words become the unknown one in training alone, by torch's random state; padding stays."""
+    tokens = torch.arange(40_000).view(200, 200) % 8 + UNKNOWN
+    tokens[:, 150:] = PAD
+    drop = WordDropout(0.25)
+    torch.manual_seed(1)
+    first, second = drop(tokens), drop(tokens)
+    torch.manual_seed(1)
+    assert torch.equal(drop(tokens), first)
+    assert not torch.equal(first, second)
+    assert first[:, 150:].eq(PAD).all()
+    changed = first != tokens
+    assert first[changed].eq(UNKNOWN).all()
+    assert changed[tokens > UNKNOWN].float().mean().item() == pytest.approx(0.25, abs=0.01)
+    assert torch.equal(drop.eval()(tokens), tokens)
 
 
 def test_sentences_are_read_with_little_padding():

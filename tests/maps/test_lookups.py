@@ -14,8 +14,8 @@ from regard.maps.heads import HeadMaps
 from regard.maps.lookups import (
     AlternativeMap,
     Breakdown,
+    ImagePatches,
     Lookups,
-    Patches,
     is_softmax,
     lookups_from_alignment,
     lookups_from_document,
@@ -119,7 +119,7 @@ def test_another_map_is_checked_too(given: dict, said: str):
 
 
 def test_patches_have_labels():
-    patches = Patches(np.zeros((2, 2, 3), np.uint8), 2, 2)
+    patches = ImagePatches(np.zeros((2, 2, 3), np.uint8), 2, 2)
     assert patch_labels(patches.rows, patches.columns)[1:3] == ("row 1, column 2", "row 2, column 1")
 
 

@@ -37,6 +37,8 @@ def test_an_output_that_ends_at_its_length_limit_is_marked():
     assert "unfinished" not in ended.heading
     empty = replace(ended, prediction=replace(found.prediction, finished=True, text=" "))
     assert empty.heading.splitlines()[-1] == "the output is empty"
+    forced = replace(ended, options=replace(found.options, target="the cat"))
+    assert forced.heading.splitlines()[-1] == "the output was given (--force), not predicted"
 
 
 def linear(colours):

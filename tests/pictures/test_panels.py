@@ -36,16 +36,30 @@ WEIGHTS = np.array([[0.0, 0.0], [0.0, 1.0]])
 
 
 def test_heat_is_full_at_the_largest_weight_and_linear_between():
-    found = interpolate_patches(WEIGHTS, 4, 8)
+    found = interpolate_patches(WEIGHTS, 4, 8, 1.0)
     np.testing.assert_allclose(found[0], 0)
     np.testing.assert_allclose(found[-1, -2:], 1.0)
     np.testing.assert_allclose(found[3, 1:7], [0, 0.125, 0.375, 0.625, 0.875, 1])
-    np.testing.assert_allclose(interpolate_patches(np.zeros((2, 3)), 5, 7), 0)
+    np.testing.assert_allclose(interpolate_patches(np.zeros((2, 3)), 5, 7, 0.0), 0)
 
 
 def test_even_weights_are_faint():
-    np.testing.assert_allclose(interpolate_patches(np.full((2, 3), 1 / 6), 5, 7), 1 / UNIFORM_MULTIPLE)
-    assert scale_end(np.full((2, 3), 1 / 6)) == pytest.approx(UNIFORM_MULTIPLE / 6)
+    end = scale_end(np.full((2, 3), 1 / 6))
+    assert end == pytest.approx(UNIFORM_MULTIPLE / 6)
+    np.testing.assert_allclose(interpolate_patches(np.full((2, 3), 1 / 6), 5, 7, end), 1 / UNIFORM_MULTIPLE)
+
+
+def test_a_map_by_its_own_contrast_has_all_colors():
+    """The corner of a map that is nearly even is left as it is, and the opposite one fully colored."""
+    nearly = np.array([[0.24, 0.25], [0.25, 0.26]])
+    photo = np.full((8, 8, 3), 200, dtype=np.uint8)
+    figures = [overlays(photo, nearly[None], ["cat"], contrast=contrast) for contrast in (False, True)]
+    common, own = (np.array(figure.axes[1].get_images()[0].get_array(), int) for figure in figures)
+    assert (own[0, 0] == photo[0, 0]).all()
+    np.testing.assert_array_equal(own[-1, -1], apply_heat(photo, WEIGHTS, 1.0)[-1, -1])
+    assert np.ptp(common) < np.ptp(own) / 4
+    assert "0.24 to 0.26" in text_of(figures[1])
+    assert NO_PART in text_of(figures[1])
 
 
 def test_even_weights_on_an_image_are_said_to_be_even():
@@ -67,7 +81,7 @@ def test_rows_of_images_are_as_long_as_each_other():
 
 def test_a_photograph_keeps_its_colours_where_nothing_is_read():
     blue = np.full((8, 8, 3), (90, 140, 250), dtype=np.uint8)
-    found = apply_heat(blue, WEIGHTS)
+    found = apply_heat(blue, WEIGHTS, 1.0)
     assert (found[:2, :2] == blue[:2, :2]).all()
     assert found[-1, -1, 0] > 90 > found[-1, -1, 2]
 
@@ -75,7 +89,7 @@ def test_a_photograph_keeps_its_colours_where_nothing_is_read():
 @pytest.mark.parametrize("channels", [1, 3])
 def test_what_is_read_most_is_dark_on_a_light_image_and_light_on_a_dark_one(channels: int):
     for level, sign in ((255, -1), (0, 1)):
-        brightness = apply_heat(np.full((8, 8, channels), level, dtype=np.uint8), WEIGHTS)[-1].mean(1)
+        brightness = apply_heat(np.full((8, 8, channels), level, dtype=np.uint8), WEIGHTS, 1.0)[-1].mean(1)
         assert (np.diff(brightness) * sign >= 0).all()
         assert brightness[0] == level
         assert abs(brightness[-1] - level) > 130

@@ -13,7 +13,7 @@ import pytest
 
 from regard.data.inputs import RawRow, RowReader
 from regard.errors import InputError, RunError
-from regard.runs.batch_prediction import Job, Request, Worker, begin, run_job
+from regard.runs.batch_prediction import Job, Predictor, Request, begin, run_job
 from regard.storage import atomic
 
 LINES = ["a bb", "ccc", "d", "", "eeeee f", "g", "hh", "iiii", "j k", "l", "mm"]
@@ -32,8 +32,8 @@ class Lengths:
             raise InputError(f"{place}: cannot be read")
         return text
 
-    def build(self) -> Worker:
-        return Worker(self.example, self.records, self.batch_size)
+    def build(self) -> Predictor:
+        return Predictor(self.example, self.records, self.batch_size)
 
     def records(self, examples: Sequence[str], rows: Sequence[RawRow]) -> list[dict[str, Any]]:
         if any(len(each) > 100 for each in examples):

@@ -18,7 +18,7 @@ from regard.errors import InputError
 from regard.models import catalog
 from regard.models.attention import ALIGNS, POSITIONS, RELATIVE_POSITIONS, SCORES
 from regard.models.luong import Luong, LuongConfig
-from regard.models.sizes import Sides
+from regard.models.sizes import EncoderDecoderDefaults
 from regard.nn.layers import NoPositions, Positions
 from regard.runs import run_file
 from regard.runs.recipes import path_of
@@ -77,7 +77,7 @@ def laplace(width: int, longest: int) -> Score:
 
 
 @dataclass(frozen=True)
-class MineConfig(Sides):
+class MineConfig(EncoderDecoderDefaults):
     name: Literal["mine"] = "mine"
     width: int = 6
 

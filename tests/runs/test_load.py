@@ -93,9 +93,9 @@ def test_a_run_is_saved_with_its_present_weights(tmp_path: Path):
     with pytest.raises(InputError, match="already holds a run"):
         run.save(tmp_path / "copy")
     with pytest.raises(InputError, match="is a model named luong; regard exports bert"):
-        regard.export(run, tmp_path / "exported")
+        run.export(tmp_path / "exported")
     run.folder = None
-    for write in (run.save, lambda out: regard.export(run, out)):
+    for write in (run.save, run.export):
         with pytest.raises(InputError, match="this run has no folder"):
             write(tmp_path / "other")
     assert not (tmp_path / "other").exists()
@@ -142,7 +142,7 @@ def test_an_unfinished_run_has_the_weights_of_a_checkpoint(
         assert torch.equal(found.model.state_dict()[name], factor * tensor), name
     (line,) = [each.getMessage() for each in caplog.records]
     assert line == (
-        f"{run.path}: this run is unfinished: its {which}, is used; regard train --out {run.path} --resume goes on"
+        f"{run.path}: this run is unfinished: its {which}, is used; regard train --out {run.path} --resume continues it"
     )
     assert found.predict(["abc"])
     run.close()

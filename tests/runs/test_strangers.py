@@ -125,8 +125,8 @@ def test_json_with_a_valid_digest(name: str, text: str, tmp_path: Path):
     ("name", "content", "message"),
     [
         ("result.json", "[]", "result.json: does not have its content, though its SHA-256 is right"),
-        ("result.json", '{"steps": "many"}', "result.json: steps is no number, though its SHA-256 is right"),
-        ("metrics.jsonl", '{"kind": "training", "update": 1}\n[]\n', r"metrics.jsonl:2: is no record of a log"),
+        ("result.json", '{"steps": "many"}', "result.json: steps is not a number, though its SHA-256 is right"),
+        ("metrics.jsonl", '{"kind": "training", "update": 1}\n[]\n', r"metrics.jsonl:2: is not a record of a log"),
         ("metrics.jsonl", '{"kind": "training", "update": 1, "loss": "x"}\n', r"metrics.jsonl:1: has no kind, update"),
     ],
 )

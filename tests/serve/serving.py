@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from regard.serve.app import build_app
-from regard.serve.requests import Limits, RequestBody
+from regard.serve.requests import RequestBody, ServerLimits
 from regard.serve.server import build_server, listen, server_url
 from regard.serve.worker import IsActive, Operation, ResponsePart, ServedRun, respond_at_once
 
@@ -32,9 +32,9 @@ def streaming(answer: Callable[[Sequence[Any], IsActive], Iterator[ResponsePart]
 
 
 @contextmanager
-def serving(*runs: ServedRun, limits: Limits | None = None, **options: Any) -> Iterator[str]:
+def serving(*runs: ServedRun, limits: ServerLimits | None = None, **options: Any) -> Iterator[str]:
     """The address of a server of these runs."""
-    limits = Limits() if limits is None else limits
+    limits = ServerLimits() if limits is None else limits
     with listen("127.0.0.1", 0) as listener:
         server = build_server(build_app(runs or (run(),), limits, **options), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.serve.requests import Limits
+from regard.serve.requests import ServerLimits
 from regard.serve.worker import Operation, respond_at_once
 from regard.work import Cancelled, cancellable, checkpoint
 from tests.serve import toys
@@ -81,7 +81,7 @@ def test_work_ends_with_its_time():
         return [{"text": each.text} for each in requests]
 
     operation = Operation(Echo, respond_at_once(responses))
-    with serving(run(predict=operation), limits=Limits(answer_seconds=0.5)) as address:
+    with serving(run(predict=operation), limits=ServerLimits(answer_seconds=0.5)) as address:
         url = f"{address}/api/runs/echo/predict"
         answer = httpx.post(url, json={"text": "for ever"})
         assert (answer.status_code, answer.json()) == (504, {"error": "no answer within 0.5 s"})

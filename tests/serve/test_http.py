@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from regard.serve.app import Endpoint
 from regard.serve.middleware import HEADERS
-from regard.serve.requests import HTTPError, Limits, encode
+from regard.serve.requests import HTTPError, ServerLimits, encode
 from regard.serve.server import list_hosts, listen
 from regard.serve.worker import IsActive, Operation, ResponsePart, Worker
 from regard.version import VERSION
@@ -23,7 +23,7 @@ from tests.serve.test_requests import PREDICT, Gate
 
 BODY = {"text": "a"}
 CONTENT = json.dumps(BODY).encode()
-SMALL = Limits(body=1009, text=101, body_seconds=0.5)
+SMALL = ServerLimits(body=1009, text=101, body_seconds=0.5)
 JSON = {"content-type": "application/json"}
 
 
@@ -206,7 +206,7 @@ async def read_body(endpoint: Endpoint, body: Parts) -> Any:
 
 
 def test_all_bodies_together_hold_no_more_than_their_limit():
-    part, endpoint = b"x" * 1000, Endpoint({}, Worker(1), Limits(bodies=6000))
+    part, endpoint = b"x" * 1000, Endpoint({}, Worker(1), ServerLimits(bodies=6000))
 
     async def read_all(*bodies: Parts) -> list[Any]:
         return await asyncio.gather(*(read_body(endpoint, body) for body in bodies))
@@ -222,7 +222,7 @@ def test_all_bodies_together_hold_no_more_than_their_limit():
 
 def test_arriving_bodies_take_no_place_in_the_queue():
     complete = {"text": "a complete one"}
-    with serving(limits=Limits(requests=1)) as address, connect(address) as first, connect(address) as second:
+    with serving(limits=ServerLimits(requests=1)) as address, connect(address) as first, connect(address) as second:
         for connection in (first, second):
             connection.sendall(head(f"Content-Length: {len(CONTENT)}", "Connection: close") + CONTENT[:4])
         assert httpx.get(address + "/api/runs").json()["active"] == 0
@@ -307,7 +307,7 @@ def test_accepted_connections_send_at_once():
 def test_connections_beyond_the_limit_are_refused_and_then_served():
     gate = Gate()
     with (
-        serving(run(predict=gate.operation), limits=Limits(connections=3)) as address,
+        serving(run(predict=gate.operation), limits=ServerLimits(connections=3)) as address,
         contextlib.ExitStack() as open_connections,
     ):
         busy = [open_connections.enter_context(connect(address)) for _ in range(3)]

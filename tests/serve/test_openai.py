@@ -13,7 +13,7 @@ from regard.decoding.streaming import StreamEvent, StreamSource
 from regard.models.bert import Bert, BertConfig
 from regard.serve.openai import Choice
 from regard.tasks.language_model.run import LanguageModelRun
-from regard.tasks.masked_language_model.config import Documents, MaskedLanguageModelling
+from regard.tasks.masked_language_model.config import DocumentFiles, MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.text import Tokenizer
 from tests.serve import toys
@@ -35,7 +35,7 @@ def masked() -> MaskedLanguageModelRun:
     torch.manual_seed(3)
     tokenizer = Tokenizer.train(toys.BLANKS, toys.TEXTS)
     config = BertConfig(layers=2, width=12, heads=3, hidden=13, context=29, dropout=0.0)
-    settings = MaskedLanguageModelling(data=Documents(train="t"), tokenizer=toys.BLANKS, model=config)
+    settings = MaskedLanguageModelling(data=DocumentFiles(train="t"), tokenizer=toys.BLANKS, model=config)
     return MaskedLanguageModelRun(settings, Bert(tokenizer.size, config).eval(), tokenizer)
 
 

@@ -12,7 +12,7 @@ import pytest
 from torch import nn
 
 from regard.errors import InputError
-from regard.serve.requests import Limits
+from regard.serve.requests import ServerLimits
 from regard.serve.worker import IsActive, Operation, PendingRequest, ResponsePart, Worker, copy_modules, respond_at_once
 from tests.serve import toys
 from tests.serve.serving import Echo, run, serving, streaming, until
@@ -45,7 +45,7 @@ async def together(address: str, bodies: Sequence[dict[str, Any]], path: str = P
 
 def test_a_hundred_at_once_are_answered_or_refused_with_a_time_to_retry():
     gate = Gate()
-    with serving(run(predict=gate.operation), limits=Limits(requests=11, batch=5)) as address:
+    with serving(run(predict=gate.operation), limits=ServerLimits(requests=11, batch=5)) as address:
         texts = [f"text {number}" for number in range(100)]
         threading.Timer(1.0, gate.open.set).start()
         answers = asyncio.run(together(address, [{"text": text} for text in texts]))
@@ -105,7 +105,7 @@ class Endless:
 
 def test_a_stream_over_its_time_limit_ends_with_an_error_line():
     endless = Endless()
-    with serving(run(stream=streaming(endless)), limits=Limits(answer_seconds=0.5)) as address:
+    with serving(run(stream=streaming(endless)), limits=ServerLimits(answer_seconds=0.5)) as address:
         answer = httpx.post(address + "/api/runs/echo/stream", json={"text": "a"}, timeout=60)
         assert endless.ended.wait(60)
     assert answer.status_code == 200
@@ -114,7 +114,7 @@ def test_a_stream_over_its_time_limit_ends_with_an_error_line():
 
 def test_a_request_that_disconnects_in_the_queue_costs_nothing():
     gate = Gate()
-    with serving(run(predict=gate.operation), limits=Limits(batch=1)) as address:
+    with serving(run(predict=gate.operation), limits=ServerLimits(batch=1)) as address:
         first = threading.Thread(
             target=httpx.post, args=(address + PREDICT,), kwargs={"json": {"text": "first"}, "timeout": 60}
         )
@@ -178,7 +178,7 @@ def test_other_requests_are_answered_beside_a_long_one():
         return [{"text": request.text} for request in requests]
 
     operation = Operation(Echo, respond_at_once(respond))
-    with serving(run(predict=operation), limits=Limits(workers=2)) as address, ThreadPoolExecutor() as pool:
+    with serving(run(predict=operation), limits=ServerLimits(workers=2)) as address, ThreadPoolExecutor() as pool:
         url = f"{address}/api/runs/echo/predict"
         long = pool.submit(httpx.post, url, json={"text": "long"}, timeout=60)
         until(lambda: bool(started))
@@ -218,7 +218,7 @@ def test_threads_do_not_meet_in_a_model(kind: str):
         ("predict", {"text": SOURCE, "beam": 3}),
         ("stream", {"text": SOURCE, "view": True}),
     ]
-    with serving(of(toys.translator(kind), "m"), limits=Limits(workers=3, batch=1)) as address:
+    with serving(of(toys.translator(kind), "m"), limits=ServerLimits(workers=3, batch=1)) as address:
 
         def ask(number: int) -> list[str]:
             with httpx.Client(base_url=f"{address}/api/runs/", timeout=60) as one:

@@ -52,7 +52,7 @@ def of_documents(folder: Path, *settings: str) -> run_file.RunConfig:
     return run_file.read(path_of("reviews"), [*data, *QUICK, "training.learning_rate=1e-2", *settings])
 
 
-HAN = "{name: han, embedding: 12, width: 8, attention: 9, longest_sentence: 7}"
+HAN = "{name: han, embedding: 12, width: 8, attention: 9, longest_sentence: 7, word_dropout: 0.1}"
 FLAT = "{name: flat-attention, embedding: 12, width: 8, attention: 9}"
 
 

@@ -72,18 +72,18 @@ def test_the_test_set_or_the_validation_examples_are_scored(caplog: pytest.LogCa
     assert CountingRun(data()).evaluate() == {"count": 1200}
     assert CountingRun(data()).evaluate(["x"]) == {"count": 1}
     assert caplog.messages == [
-        "scored: 13 examples, test.csv",
-        "there is no test set: scored on the validation examples, which also selected the checkpoint (optimistic)",
-        "scored: 1,200 examples, held out of a.csv by data.split_seed 7",
+        "evaluated on 13 examples: test.csv",
+        "no test set: evaluated on the validation examples, which also selected the checkpoint (optimistic)",
+        "evaluated on 1,200 examples: held out of a.csv by data.split_seed 7",
     ]
     with pytest.raises(InputError, match="no examples are given; give files"):
         CountingRun(data()).evaluate([])
 
 
 def test_a_running_text_is_not_counted_and_languages_are_counted_once():
-    assert describe_examples(["all of it"], "text.txt") == "scored: text.txt"
-    assert describe_examples([1, 2], "letters", "images") == "scored: 2 images, letters"
-    assert describe_examples({"de": [1, 2], "fr": [3, 4]}, "three.csv") == "scored: 2 examples, three.csv"
+    assert describe_examples(["all of it"], "text.txt") == "evaluated on text.txt"
+    assert describe_examples([1, 2], "letters", "images") == "evaluated on 2 images: letters"
+    assert describe_examples({"de": [1, 2], "fr": [3, 4]}, "three.csv") == "evaluated on 2 examples: three.csv"
 
 
 def test_the_search_of_an_evaluation():
@@ -110,7 +110,7 @@ def test_the_command_says_what_it_scored(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["evaluate", DATES, str(tmp_path / "source"), str(tmp_path / "target"), "--beam", "3"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("exact-match")
-    assert f"regard: scored: 2 examples, {tmp_path / 'source'}, {tmp_path / 'target'}\n" in err
+    assert f"regard: evaluated on 2 examples: {tmp_path / 'source'}, {tmp_path / 'target'}\n" in err
     assert "regard: decoding: beam 3" in err
     assert "regard: exact-match: in per cent, higher is better\n" in err
 

@@ -20,7 +20,7 @@ from regard.runs import train as launch
 from regard.runs.recipes import path_of
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.extractive_qa.data import ExtractiveQA, Questions, Window, WindowSplitter, word_features
-from regard.tasks.extractive_qa.run import ExtractiveQARun, Span, draw_around, shade_window
+from regard.tasks.extractive_qa.run import AnswerSpan, ExtractiveQARun, draw_around, shade_window
 from regard.tasks.fine_tuning import WordVectors, initialize_word_vectors
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import END, PAD, START
@@ -146,7 +146,7 @@ def test_an_answer_has_whole_words(context: str, offsets: tuple[tuple[int, int],
 
 def test_no_answer_is_what_every_window_says():
     question, cut = asked("a b c", None), window([8], ((0, 1),))
-    spans = [Span(cut, 0, 1, 2.0, 1.5), Span(cut, 0, 3, 2.0, 2.5)]
+    spans = [AnswerSpan(cut, 0, 1, 2.0, 1.5), AnswerSpan(cut, 0, 3, 2.0, 2.5)]
     both, run = Questions(unanswerable=True), reading()
     for data, margin, texts in ((both, 0.0, ["a", ""]), (both, 1.0, ["", ""]), (Questions(), 1.0, ["a", "a b"])):
         run.config = replace(run.config, data=data, margin=margin)
@@ -208,7 +208,7 @@ def test_it_learns_and_answers(folder: Path, caplog: pytest.LogCaptureFixture):
     with pytest.raises(InputError, match="question 1: question or context has no token; give both"):
         run.predict([("where ?", " ")])
     assert run.evaluate()["f1"] == pytest.approx(result["valid/f1"])
-    assert "there is no test set: scored on the validation examples" in caplog.text
+    assert "no test set: evaluated on the validation examples" in caplog.text
 
 
 def test_the_summary_counts_questions_that_are_left_out(folder: Path, tmp_path: Path):

@@ -18,7 +18,7 @@ from regard.images import Preparation
 from regard.models.captioner import GridTransformerConfig
 from regard.models.catalog import CAPTIONERS
 from regard.models.show_attend_and_tell import ShowAttendAndTellConfig
-from regard.models.vit import VitGrid
+from regard.models.vit import TrunkGrid
 from regard.runs import run_file
 from regard.runs import train as launch
 from regard.runs.recipes import path_of
@@ -242,7 +242,7 @@ def open_captioner(path: Path) -> ImageCaptioningRun:
 
 
 def trunk_weights(run: ImageCaptioningRun) -> dict[str, torch.Tensor]:
-    assert isinstance(run.model.encoder, VitGrid)
+    assert isinstance(run.model.encoder, TrunkGrid)
     return run.model.encoder.vit.state_dict()
 
 
@@ -324,7 +324,7 @@ def test_a_published_vit(trunks: Path, tmp_path: Path):
 
 def test_what_is_refused(trunks: Path, whole: Path, tmp_path: Path):
     out = tmp_path / "run"
-    with pytest.raises(InputError, match=r"model\.trunk\.vit: .* task image-captioning; expected one of image-class"):
+    with pytest.raises(InputError, match=r"model\.trunk\.path: .* task image-captioning; expected one of image-class"):
         launch.train(config(trunks, trunk=f"{{vit: {whole}}}"), out)
     assert not out.exists()
     with pytest.raises(InputError, match=r"model\.trunk"):

@@ -36,7 +36,7 @@ from regard.tasks.extractive_qa.data import ExtractiveQA, Questions
 from regard.tasks.extractive_qa.run import ExtractiveQARun
 from regard.tasks.image_classification import ImageClassification, ImageClassificationRun
 from regard.tasks.language_model.run import LanguageModelling, LanguageModelRun
-from regard.tasks.masked_language_model.config import Documents, MaskedLanguageModelling
+from regard.tasks.masked_language_model.config import DocumentFiles, MaskedLanguageModelling
 from regard.tasks.masked_language_model.run import MaskedLanguageModelRun
 from regard.tasks.options import AttributionOptions
 from regard.text import Tokenizer, TokenizerSettings
@@ -74,7 +74,7 @@ def language_model(config: Any) -> LanguageModelRun:
 def blanks(**more: Any) -> MaskedLanguageModelRun:
     tokenizer = Tokenizer.train(WORDS, [TEXT])
     config = BertConfig(**{**vars(BERT), **more})
-    run = MaskedLanguageModelling(data=Documents(train="none.txt"), tokenizer=WORDS, model=config)
+    run = MaskedLanguageModelling(data=DocumentFiles(train="none.txt"), tokenizer=WORDS, model=config)
     return MaskedLanguageModelRun(run, drawn(Bert(tokenizer.size, config)), tokenizer)
 
 
@@ -144,8 +144,8 @@ def test_norms_and_rollout_of_a_language_model():
 @pytest.mark.parametrize(
     ("name", "kind", "maps", "said"),
     [
-        ("gpt2", "rollout", [0], "a rollout combines all layers and heads; choose no map"),
-        ("gpt2", "gradient", [0], "a gradient is of the whole model; choose no map"),
+        ("gpt2", "rollout", [0], "a rollout combines all layers and heads. Remove --layer"),
+        ("gpt2", "gradient", [0], "a gradient is of the whole model, not of a layer or head. Remove --layer"),
         ("gpt2", "norms", [6], "map 6 is not there; the model has 6"),
         ("attention", "rollout", None, "this run's model lacks; use weights, norms or gradient"),
         ("recurrent", "norms", None, "is recurrent without attention"),

@@ -13,9 +13,9 @@ from regard.models.gpt2 import GPT2Config
 from regard.models.language_model import LanguageModel, RecurrentLanguageModelConfig
 from regard.tasks.language_model.likelihood import CHUNK, measure_texts, token_losses, token_stream
 from regard.tasks.language_model.run import (
-    Consecutive,
+    ConsecutiveWindows,
     LanguageModelObjective,
-    Shuffled,
+    ShuffledWindows,
     make_windows,
 )
 from regard.text import Tokenizer, TokenizerSettings
@@ -86,7 +86,7 @@ def test_windows_of_a_limited_context_overlap_by_half(tokenizer: Tokenizer, leng
 
 def test_the_loss_of_a_batch_goes_on_where_the_last_one_ended(tokenizer: Tokenizer):
     one, tokens = model(tokenizer), token_stream(tokenizer, TEXTS * 3)[:]
-    windows = Consecutive(tokens, 3, 2, 1)
+    windows = ConsecutiveWindows(tokens, 3, 2, 1)
     task = LanguageModelObjective(windows, TEXTS, tokenizer, settings())
     batches = [task.batch(0, examples) for examples in task.batches(0)]
     carried, total = None, 0.0
@@ -104,8 +104,8 @@ def test_the_loss_of_a_batch_goes_on_where_the_last_one_ended(tokenizer: Tokeniz
 def test_models_that_carry_nothing_read_windows_in_any_order(tokenizer: Tokenizer):
     tokens = token_stream(tokenizer, TEXTS)[:]
     gpt2 = model(tokenizer, GPT2Config(layers=1, width=6, heads=2, context=8))
-    assert isinstance(make_windows(tokens, gpt2, settings(batch_tokens=8), 8, 1), Shuffled)
-    assert isinstance(make_windows(tokens, model(tokenizer), settings(), 3, 1), Consecutive)
+    assert isinstance(make_windows(tokens, gpt2, settings(batch_tokens=8), 8, 1), ShuffledWindows)
+    assert isinstance(make_windows(tokens, model(tokenizer), settings(), 3, 1), ConsecutiveWindows)
     for window in (7, 9):
         with pytest.raises(InputError, match=f"window is {window} and the model's context 8; make them equal"):
             make_windows(tokens, gpt2, settings(batch_tokens=9), window, 1)

@@ -77,7 +77,7 @@ def test_texts_that_cannot_be_filled(text: str, message: str, folder: Path):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("tokenizer.kind=bpe", "whose vocabulary has no entry for blanks"),
+        ("tokenizer.kind=bpe", "whose vocabulary has no mask token"),
         ("model.predictions=false", "fills no blanks and cannot be trained"),
         ("training.batch_tokens=9", "less than one text of model.context"),
         ("model.pooler=false", "set pooler, or next_sentence to false"),

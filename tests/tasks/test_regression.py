@@ -91,7 +91,7 @@ def test_a_gradient_explains_the_number(run: Path):
 @pytest.mark.parametrize("label", ["high", "3,500", "nan", "inf"])
 def test_a_label_that_is_no_number(label: str, tmp_path: Path):
     (tmp_path / "a.tsv").write_text(f"text\tlabel\nx\t1\ny\t{label}\n", encoding="utf-8")
-    with pytest.raises(InputError, match=rf"a\.tsv:3: label '{label}' is no number; expected one such as 3\.5"):
+    with pytest.raises(InputError, match=rf"a\.tsv:3: label '{label}' is not a number; expected one such as 3\.5"):
         NumberTables().read(str(tmp_path / "a.tsv"))
 
 

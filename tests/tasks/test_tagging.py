@@ -36,8 +36,8 @@ from regard.tasks.tagging.data import (
     word_places,
 )
 from regard.tasks.tagging.run import (
-    Part,
     TaggingRun,
+    TextPart,
     choose_tags,
     find_first_tokens,
     shade_entities,
@@ -290,7 +290,7 @@ def test_a_long_text_has_several_parts():
     assert [each.words for each in found] == [[0, 1, 2], [3, 4, 5], [6, 7]]
     assert all((each.ids[0], each.ids[-1]) == (START, END) and len(each.ids) <= 5 for each in found)
     assert all(each.positions == list(range(1, len(each.words) + 1)) for each in found)
-    assert split_text(tokenizer, 5, "", ()) == [Part([START, END], [], [], [])]
+    assert split_text(tokenizer, 5, "", ()) == [TextPart([START, END], [], [], [])]
     letters = Tokenizer.train(TokenizerSettings("character", 50), [text])
     (long, short) = pieces = split_text(letters, 6, "abcdefgh a", word_places("abcdefgh a"))
     assert (long.words, short.words, len(long.ids)) == ([0], [1], 6)
@@ -301,7 +301,7 @@ def test_a_long_text_has_several_parts():
 
 def test_a_batch_has_the_tags_of_find_first_tokens():
     batch = untrained().collate(
-        [Part([START, 7, 8, 9, END], [0, 2], [1, 3], [5, 4]), Part([START, 7, END], [], [], [])]
+        [TextPart([START, 7, 8, 9, END], [0, 2], [1, 3], [5, 4]), TextPart([START, 7, END], [], [], [])]
     )
     assert batch.inputs[0].tolist() == [[START, 7, 8, 9, END], [START, 7, END, PAD, PAD]]
     assert batch.targets.tolist() == [[IGNORED, 5, IGNORED, 4, IGNORED], [IGNORED] * 5]
@@ -316,7 +316,7 @@ def test_padding_and_the_rest_of_the_batch_change_nothing(config: BertConfig | R
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
     rows = [[2, 7, 5, 9, 3], [2, 3], [2, 10, 8, 3]]
-    batch = run.collate([Part(row, [], [], []) for row in rows])
+    batch = run.collate([TextPart(row, [], [], []) for row in rows])
     whole = model(*batch.inputs)
     assert whole.shape == (3, 5, 3)
     for row, found in zip(rows, whole, strict=True):
@@ -468,7 +468,7 @@ def test_attention_and_gradients_of_entities(run: Path):
 def test_a_text_is_shaded_by_what_each_entity_reads():
     text = "Ann met Bo Li here"
     offsets = [(0, 3), (3, 7), (7, 10), (10, 12), (12, 13), (13, 18)]  # L and i
-    part = Part([0, *range(5, 11), 1], [0, 1, 2, 3, 4], [1, 2, 3, 4, 6], [])
+    part = TextPart([0, *range(5, 11), 1], [0, 1, 2, 3, 4], [1, 2, 3, 4, 6], [])
     found = [Entity(0, 1, "PER"), Entity(2, 4, "PER")]
     weights = np.zeros((8, 8))
     weights[1, [0, 2]] = 0.5, 0.5  # half of it on [CLS], which is left out

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accelerate import PartialState
 
 from regard.cli.main import main
 from regard.errors import InputError, RunError
@@ -139,7 +140,7 @@ def test_two_processes_validate_and_test(tmp_path: Path):
 def test_processes_of_a_machine_without_accelerators_find_each_other(
     found: list[str], cpu: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    class State:
+    class State(PartialState):
         num_processes, process_index = 2, 1
 
         def __init__(self, cpu: bool) -> None:

@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.storage.run_folder import RunDirectory
 from regard.training.loop import fit
 from regard.training.settings import Training
-from regard.training.update import BEGINNING, Positions, Processes
+from regard.training.update import BEGINNING, BatchPositions, Processes
 from tests.training import toy
 
 
@@ -53,18 +53,18 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_from_any_position_on_the_rest_is_the_same(count: int):
     for rank in range(count):
         processes = Rank(rank, count)
-        whole = list(islice(Positions(Chunked(), processes, BEGINNING), 80))
+        whole = list(islice(BatchPositions(Chunked(), processes, BEGINNING), 80))
         assert {position.epoch for position in whole} >= {0, 1}
         for number, last in enumerate(whole[:60]):
             start = last.epoch, last.index + 1, last.mark
-            assert list(islice(Positions(Chunked(), processes, start), 5)) == whole[number + 1 : number + 6]
+            assert list(islice(BatchPositions(Chunked(), processes, start), 5)) == whole[number + 1 : number + 6]
 
 
 def test_processes_share_an_epoch_without_an_example_twice():
     shares = []
     for rank in range(3):
         processes = Rank(rank, 3)
-        positions = islice(Positions(Chunked(), processes, BEGINNING), 40)
+        positions = islice(BatchPositions(Chunked(), processes, BEGINNING), 40)
         shares.append([position.examples for position in positions if position.epoch == 0])
     assert len({len(share) for share in shares}) == 1
     examples = [index for share in shares for batch in share for index in batch]
@@ -74,7 +74,7 @@ def test_processes_share_an_epoch_without_an_example_twice():
 def test_more_processes_than_batches():
     processes = Rank(0, 60)
     with pytest.raises(InputError, match="epoch 0 has 36 batches for 60 processes; add examples"):
-        next(iter(Positions(Chunked(), processes, BEGINNING)))
+        next(iter(BatchPositions(Chunked(), processes, BEGINNING)))
 
 
 def test_a_run_stopped_in_a_later_chunk_goes_on_exactly(tmp_path: Path):

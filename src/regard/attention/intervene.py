@@ -102,21 +102,21 @@ class Force(Change):
     def apply(
         self, weights: Weights, allowed: Marks, marks: Marks, place: "Place"
     ) -> Weights:
-        given = self.weights
-        if not isinstance(given, Tensor):
-            if place.name not in given:
+        table = self.weights
+        if not isinstance(table, Tensor):
+            if place.name not in table:
                 return weights
-            given = given[place.name]
+            table = table[place.name]
         queries, keys = weights.shape[-2:]
         queries += place.first_query
         keys += place.first_key
-        if given.shape[-2] < queries or given.shape[-1] < keys:
+        if table.shape[-2] < queries or table.shape[-1] < keys:
             raise ValueError(
-                f"the weights for {place.name!r} are {tuple(given.shape)}; expected at "
+                f"the weights for {place.name!r} are {tuple(table.shape)}; expected at "
                 f"least {queries} queries and {keys} keys"
             )
-        given = given[..., place.first_query : queries, place.first_key : keys]
-        return torch.where(marks, given.to(weights), weights)
+        table = table[..., place.first_query : queries, place.first_key : keys]
+        return torch.where(marks, table.to(weights), weights)
 
 
 class Place(NamedTuple):

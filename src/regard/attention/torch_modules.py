@@ -36,7 +36,7 @@ from regard.attention.transformers import (
 )
 
 
-class Frame:
+class RunningModule:
     """A running `forward` of a module, and how often it has attended."""
 
     def __init__(self, module: nn.Module):
@@ -44,10 +44,10 @@ class Frame:
         self.calls = 0
 
 
-_frames: ContextVar[tuple[Frame, ...]] = ContextVar("regard_frames", default=())
+_frames: ContextVar[tuple[RunningModule, ...]] = ContextVar("regard_frames", default=())
 
 
-def current_frame() -> Frame | None:
+def current_frame() -> RunningModule | None:
     """Return the innermost running module, if it attends by PyTorch's functions."""
     frame = next(reversed(_frames.get()), None)
     return None if frame is None or has_own_attention(frame.module) else frame
@@ -192,7 +192,7 @@ def patch_torch(model: nn.Module) -> Iterator[None]:
     """Let every module of `model` report the attention that PyTorch computes for it."""
 
     def enter(module: nn.Module, _: Any) -> None:
-        _frames.set((*_frames.get(), Frame(module)))
+        _frames.set((*_frames.get(), RunningModule(module)))
 
     def leave(*_: Any) -> None:
         _frames.set(_frames.get()[:-1])

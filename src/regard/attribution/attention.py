@@ -149,7 +149,9 @@ def aggregate_maps(maps: Maps, kind: Kind, numbers: Numbers = None) -> Map:
     """
     if kind == "rollout":
         if numbers is not None:
-            raise InputError("a rollout combines all layers and heads; choose no map")
+            raise InputError(
+                "a rollout combines all layers and heads. Remove --layer, --head and --map (maps in Python)."
+            )
         return roll_out([*maps.values()])
     stacked = maps.stack_heads()[0].double()
     mean = average_maps(stacked.cpu().numpy(), numbers)

@@ -133,4 +133,7 @@ def check_no_maps(maps: Numbers) -> None:
         InputError: Some are chosen.
     """
     if maps is not None:
-        raise InputError("a gradient is of the whole model; choose no map")
+        raise InputError(
+            "a gradient is of the whole model, not of a layer or head. Remove --layer, --head "
+            "and --map (maps in Python)."
+        )

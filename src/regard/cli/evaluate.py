@@ -4,6 +4,7 @@ import logging
 import operator
 import os
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import is_dataclass
@@ -58,7 +59,7 @@ def evaluate(
             model one text, of a masked language model documents; of images a
             folder of classes. Default: the run's test set, or without one its
             validation examples.
-        own_data: Without files, also read data that the run names by a URL or outside the
+        own_data: Without files, also open data that the run names by a URL or outside the
             current folder. Use it for runs that you trust.
         json_: Print JSON.
     """
@@ -151,8 +152,8 @@ def score(
 ) -> None:
     """Print the log-probability of given targets.
 
-    By the natural logarithm, the end of the target included. A pair with a blank side has
-    a blank line.
+    By the natural logarithm, the end of the target included. An empty line belongs to a pair
+    with an empty side.
 
     Args:
         run: Folder of a trained run.
@@ -198,8 +199,8 @@ def align(
 ) -> None:
     """Align words by a run's attention, or by statistics.
 
-    Links of words are printed as i-j, from the attention under teacher forcing. A pair
-    with a blank side has a blank line.
+    Links of words are printed as i-j, from the attention under teacher forcing. An empty
+    line belongs to a pair with an empty side.
 
     Args:
         run: Folder of a trained run. Default: two hidden Markov models learn from these
@@ -279,7 +280,7 @@ def align_by_run(
 def align_pairs(
     run: Path, pairs: "list[Pair]", maps: Sequence[int] | None = None
 ) -> "list[Alignment]":
-    """Return the alignment of each pair, with a warning for one that is hard to read."""
+    """Return the alignment of each pair, with a warning for one that is hard to align."""
     from regard.runs.run_file import load
     from regard.tasks.run import require_method
 
@@ -389,7 +390,7 @@ def audit(
     for title, (columns, rows) in result.tables().items():
         say(f"{title}\n{format_columns(columns, rows)}\n")
     write(out, result.page(name).encode())
-    say(f"{result.verdict}\nThe page is {out}.")
+    say(f"{textwrap.fill(result.verdict, 88)}\nThe page is {out}.")
 
 
 def experiment(
@@ -413,7 +414,7 @@ def experiment(
         return say("\n".join(EXPERIMENTS))
     if name not in EXPERIMENTS:
         advice = suggest(name, list(EXPERIMENTS))
-        raise InputError(f"{name!r} is no experiment; {advice}")
+        raise InputError(f"{name!r} is not an experiment; {advice}")
     stem = f"{name}-full" if full else name
     finding = EXPERIMENTS[name](Setting(out / f"{stem}-runs", full))
     files = ", ".join(map(str, finding.write(out, stem)))

@@ -88,7 +88,7 @@ def draw_continuation(run: "Run[Any, Any]", prompt: Any, best: Any, path: Path) 
     """Write what each token of a continuation attends to.
 
     Raises:
-        InputError: The continuation has no token, or the run has no attention.
+        InputError: The continuation has no token, or the run lacks attention.
     """
     from regard.maps.lookups import label_sinks
 
@@ -123,7 +123,7 @@ def fill(
         run: Folder of a trained run or of a published model, or its name on the hub.
         texts: Texts. None: the lines of standard input.
         best: How many tokens for each masked word, the most likely first.
-        blank: What stands for a masked word in a text.
+        blank: The mark of a masked word in a text.
         allow_missing: Initialize parameters that the weights lack.
         json_: Print JSON.
         piped: The lines of standard input.

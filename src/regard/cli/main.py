@@ -147,13 +147,13 @@ class LoadFlags:
 @Parameter(name="*", group=Group("Files, in parts", sort_key=3))
 @dataclass(frozen=True)
 class BatchFlags:
-    """The flags of a command that reads files and writes a folder.
+    """The flags of a command that turns files into a folder of results.
 
     Attributes:
         input: Files of texts, one a line, or rows (.jsonl, .json, .csv, .tsv,
             .parquet); folders, patterns, URLs.
         output: Folder for the parts and their manifest.
-        columns: Columns of a table, names or numbers from 1. Default: those of the
+        columns: Columns of a table, names or numbers from 1. Default: as in the
             run's data.
         skip_bad: Leave out bad rows, count them.
         part_rows: Rows of a part; a killed process loses at most one part.
@@ -166,7 +166,7 @@ class BatchFlags:
     part_rows: Annotated[int, Parameter(validator=Number(gte=1))] = 8192
 
     def is_used(self, texts: Sequence[str], piped: bool) -> bool:
-        """Check whether files are read.
+        """Check whether files are given.
 
         Raises:
             InputError: There are several sources, or flags do not go together.
@@ -176,7 +176,7 @@ class BatchFlags:
             return False
         if not self.input or self.output is None:
             raise InputError(
-                "--input and --output go together: files are read from --input, and "
+                "--input and --output go together: --input names the files, and "
                 "their parts are written to --output"
             )
         if texts or piped:
@@ -335,7 +335,7 @@ def iterate_chunks(stream: BufferedReader, limit: int = CHUNK) -> Iterator[list[
     It waits only when there are none. Only `\n` and `\r\n` end a line.
 
     Raises:
-        InputError: A line is longer than those of files may be, or not text; the lines
+        InputError: A line exceeds the limit for files, or is not text; the lines
             before it are yielded first.
     """
     from regard.data.files import DEFAULT_LIMITS, decode_line
@@ -375,7 +375,7 @@ def iterate_chunks(stream: BufferedReader, limit: int = CHUNK) -> Iterator[list[
 
 
 def iterate_texts(texts: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Return the texts, or else those of standard input in chunks."""
+    """Return the texts, or standard input in chunks."""
     return [texts] if texts else iterate_chunks(open_standard_input())
 
 

@@ -31,7 +31,7 @@ from regard.errors import InputError, quote
 from regard.tasks.options import flat
 
 if TYPE_CHECKING:
-    from regard.runs.batch_prediction import Worker
+    from regard.runs.batch_prediction import Predictor
     from regard.tasks.options import GeneratedText, Prediction, PredictOptions
     from regard.tasks.run import Run
 
@@ -56,7 +56,7 @@ def predict(
 ) -> None:
     """Predict for texts, or for the lines of standard input.
 
-    Standard input is read line by line as it arrives. The rows of files, with
+    Each line of standard input is processed as it arrives. The rows of files, with
     --input and --output, are computed in parts by any number of processes.
 
     Args:
@@ -141,7 +141,7 @@ def run_batch(
     run: Path,
     flags: BatchFlags,
     settings: Mapping[str, Any],
-    worker: "Worker",
+    worker: "Predictor",
     columns: Mapping[str, str | int],
 ) -> None:
     """Compute files in parts and print the totals.
@@ -265,7 +265,7 @@ def list_ranked(prediction: "Prediction") -> "Sequence[GeneratedText]":
 def chat(run: Path, /, *, flags: PredictFlags = DEFAULTS) -> None:
     """Reply to each line that you type, in its context.
 
-    A blank line begins a new conversation.
+    An empty line begins a new conversation.
 
     Args:
         run: Folder of a trained run.
@@ -312,7 +312,7 @@ def embed(
         texts: Texts. None: the lines of standard input.
         pool: The mean of a text's states, or the first. Default: as a
             sentence-transformers folder, or mean.
-        prompt: Of a sentence-transformers folder, the name of the prompt in front of
+        prompt: For a sentence-transformers folder: the name of the prompt in front of
             each text.
         words: Of ELMo, a vector for each word.
         allow_missing: Initialize parameters that the weights lack.

@@ -16,7 +16,7 @@ from regard.extras import EXTRAS, how_to_install
 from regard.version import VERSION
 
 if TYPE_CHECKING:
-    from regard.runs.listing import Record
+    from regard.runs.listing import RunSummary
 
 PACKAGES = ("torch", "accelerate", "tokenizers", "safetensors", "sacrebleu", "numpy")
 HEADER = ("run", "task", "model", "steps", "figure", "parameters", "date", "size")
@@ -40,7 +40,7 @@ def runs(*folders: Path, json_: bool = False) -> None:
     say(format_columns(HEADER, list(map(format_record, records))))
 
 
-def format_record(record: "Record") -> tuple[str, ...]:
+def format_record(record: "RunSummary") -> tuple[str, ...]:
     """Return the cells of a run."""
     figure = parameters = ""
     if record.figure is not None:

@@ -62,13 +62,13 @@ def serve(
     from regard.hub.open_run import open_run
     from regard.serve import server
     from regard.serve.app import build_app
-    from regard.serve.requests import Limits
+    from regard.serve.requests import ServerLimits
     from regard.serve.runs import load_runs
     from regard.serve.worker import share_cores
 
     hosts = server.list_hosts(flags.host, flags.allow_host, flags.token)
     is_open = flags.host in server.ALL_INTERFACES
-    limits = Limits(
+    limits = ServerLimits(
         text=flags.max_text,
         pixels=flags.max_pixels,
         requests=flags.queue,

@@ -44,7 +44,7 @@ def show(
     compare: Annotated[Path | None, Parameter(group=COMPARISON)] = None,
     compare_text: Annotated[str | None, Parameter(group=COMPARISON)] = None,
 ) -> None:
-    """Draw the attention behind a prediction.
+    """Draw the attention of a prediction.
 
     It can also draw another attribution (--kind), or compare two predictions.
 
@@ -65,7 +65,7 @@ def show(
         compare_text: Another text, for comparison; with --compare the text of that run.
     """
     if not texts:
-        raise InputError("there is no text to draw the attention of; give one")
+        raise InputError("no text is given. Add the text to draw the attention of.")
     options = AttributionOptions(**vars(flags))
     chooses_heads = layer is not None or head is not None
     if chooses_heads and options.maps is not None:
@@ -95,7 +95,7 @@ def show(
     if ending in TABLES:
         if needs_page or drawing.view_options or drawing.view:
             raise InputError(
-                f"{out}: a table has the weights of one text and one --kind, and no "
+                f"{out}: a table holds the weights of one text and one --kind, and no "
                 "options of pictures. It has --top, --map, --kind and --role."
             )
     elif top is not None:
@@ -162,7 +162,7 @@ def lesson(
     """Write a lesson on attention, computed by a trained model.
 
     One page without a network has seven chapters to change and twelve tasks with a
-    check. The model is a small one like that of the recipe `dates`.
+    check. The model is small, like the recipe `dates`.
 
     Args:
         run: Folder of a trained run. Default: runs/dates.
@@ -171,7 +171,7 @@ def lesson(
     """
     if run == Path("runs/dates") and not run.exists():
         raise InputError(
-            f"{run}: there is no such run; `regard train dates --out {run}` makes it in about a minute"
+            f"{run}: no such run; `regard train dates --out {run}` makes it in about a minute"
         )
     out = out or Path(f"{run.resolve().name}-lesson.html")
     if out.suffix.lower() != PAGE:
@@ -227,7 +227,7 @@ def choose_maps(
     """Return the numbers of the maps of a layer, a head, or both.
 
     Raises:
-        InputError: There is no such layer or head.
+        InputError: The model lacks this layer or head.
     """
     run.check_supported("attribute", replace(options, maps=(0,)))
     plain = replace(options, kinds=(), maps=None)

@@ -40,9 +40,9 @@ def train(
             settings and weights, to train on. Left out with --resume: the run's own
             settings.
         out: Folder for the run. Default: runs/ and the recipe's name.
-        cache: Folder for large sets once they are encoded, in place of REGARD_CACHE.
-        settings: key=value in place of the file's: training.steps=100. Repeatable.
-        resume: Continue the run in the folder, of --out or in place of the recipe.
+        cache: Folder for large sets once they are encoded, instead of REGARD_CACHE.
+        settings: key=value instead of the file's: training.steps=100. Repeatable.
+        resume: Continue the run in the folder, of --out or instead of the recipe.
         compile: Compile the layers of Transformers (training.compile=true); on a CPU it
             takes a C++ compiler.
         allow_change: Resume although settings, data or environment changed.
@@ -69,8 +69,11 @@ def train(
     from regard.runs import run_file
     from regard.runs import train as launch
 
-    config = run_file.read(path, overrides, is_new=True)
-    figures = launch.train(config, folder, resume=resume, allow_change=allow_change)
+    notes: list[str] = []
+    config = run_file.read(path, overrides, is_new=True, say=notes.append)
+    figures = launch.train(
+        config, folder, resume=resume, allow_change=allow_change, notes=notes
+    )
     if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
         say(format_table(figures))
         say(describe_result(folder, config))
@@ -89,16 +92,16 @@ def find_run_file(recipe: str | None, out: Path | None, *, resume: bool) -> Path
         )
     if not (out / CONFIG).is_file():
         raise InputError(
-            f"{out}: has no config.yaml to go on with; name the recipe that the run was "
+            f"{out}: has no config.yaml to continue with; name the recipe that the run was "
             "started with"
         )
     return out / CONFIG
 
 
 def find_saved_settings(recipe: Path, folder: Path) -> Path:
-    """Return the run's own file in place of the recipe that it was started with.
+    """Return the run's own file instead of the recipe that it was started with.
 
-    Settings of the command line, such as the data, are saved there alone.
+    Settings of the command line, such as the data, are only saved there.
     """
     from regard.config import yaml_tree
 
@@ -111,7 +114,7 @@ def find_saved_settings(recipe: Path, folder: Path) -> Path:
         kinds.append((values.get("task"), model.get("name")))
     if kinds[0] != kinds[1]:
         return recipe
-    log.info("the run goes on with its own settings, those of %s", folder / CONFIG)
+    log.info("the run continues with its own settings, from %s", folder / CONFIG)
     return folder / CONFIG
 
 
@@ -145,7 +148,7 @@ def new(
     """Print a recipe as a run file, to change and to train.
 
     Args:
-        recipe: A recipe (see `regard recipes`), or a YAML file of your own.
+        recipe: A recipe (see `regard recipes`), or your YAML file.
     """
     from regard.runs.recipes import path_of
     from regard.runs.run_file import EDITOR_LINE
@@ -208,7 +211,7 @@ def export(
         to: The form to write.
         out: Folder of the exported model.
     """
-    from regard.hub.open_run import export as write
+    from regard.hub.exports import export_folder
 
-    peers = ", ".join(write(run, out, to))
+    peers = ", ".join(export_folder(run, out, to))
     say(f"The model is in {out}, for {to}; it computes the same as the run: {peers}.")

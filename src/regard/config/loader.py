@@ -181,11 +181,13 @@ class Renames:
 
     Attributes:
         values: For each top-level key, the new name of each former value.
+        keys: The new name of each former key, a dotted path.
         retired: Removed keys, as dotted paths, each with the only value that is still
             accepted.
     """
 
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
     retired: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, root: Node) -> None:
@@ -198,15 +200,24 @@ class Renames:
                 message = f"{node.text} is now named {name}; change it"
                 problem = Problem(node.file, node.line, key, message)
                 log.warning("%s", problem)
+        for path, name in self.keys.items():
+            entries, key = find_entries(root, path)
+            if key in entries:
+                entries[name] = entries.pop(key)
         for path, value in self.retired.items():
-            *parents, key = path.split(".")
-            holder = root
-            for parent in parents:
-                entries = holder.value if isinstance(holder.value, dict) else {}
-                holder = entries.get(parent, NOTHING)
-            entries = holder.value if isinstance(holder.value, dict) else {}
+            entries, key = find_entries(root, path)
             if key in entries and entries[key].plain() == value:
                 del entries[key]
+
+
+def find_entries(root: Node, path: str) -> tuple[dict[str, Node], str]:
+    """Return the mapping that holds the last key of a dotted path, and that key."""
+    *parents, key = path.split(".")
+    holder = root
+    for parent in parents:
+        entries = holder.value if isinstance(holder.value, dict) else {}
+        holder = entries.get(parent, NOTHING)
+    return (holder.value if isinstance(holder.value, dict) else {}), key
 
 
 def load(

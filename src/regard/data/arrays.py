@@ -10,7 +10,7 @@ from jaxtyping import UInt8
 from numpy.lib import format as npy
 
 from regard.config.file_kinds import compression
-from regard.data.files import DAMAGED, Limits, open_file, read_error
+from regard.data.files import DAMAGED, FileLimits, open_file, read_error
 from regard.errors import InputError
 
 HEADER = 1 << 12
@@ -27,7 +27,7 @@ def arrays(path: str, names: Sequence[str]) -> list[np.ndarray]:
             format, or the header of an array claims another size than the file has.
     """
     try:
-        bounds = Limits().of(path)
+        bounds = FileLimits().of(path)
         with ZipFile(path) as archive:
             entries = [archive.getinfo(f"{name}.npy") for name in names]
             bounds.check(path, sum(entry.file_size for entry in entries))
@@ -79,7 +79,7 @@ def read_idx(path: Path, axes: int) -> UInt8[np.ndarray, "..."]:
                 )
             sizes = np.frombuffer(head, dtype=">u4", offset=4).tolist()
             size = math.prod(sizes)
-            Limits().of(path).check(str(path), size)
+            FileLimits().of(path).check(str(path), size)
             fits = compression(path) or size < path.stat().st_size
             content = file.read(size + 1) if fits else b""
         except DAMAGED as error:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from regard.data.files import DAMAGED, Limits, open_file
+from regard.data.files import DAMAGED, FileLimits, open_file
 from regard.data.records import get_value, name_classes
 from regard.data.rows import MissingColumns
 from regard.errors import InputError
@@ -92,7 +92,7 @@ def read_batches(
     path: str, batches: Iterable[Any], names: Mapping[str, list[str]], rows: int = 0
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of batches behind a number of rows, within the file's limits."""
-    bounds = Limits().of(path)
+    bounds = FileLimits().of(path)
     content = 0
     for batch in batches:
         # Conversion of a damaged batch would read beyond its buffers.
@@ -147,7 +147,7 @@ def arrow_records(
 
 def _check_size(file: Any, path: str, groups: Sequence[int]) -> None:
     """Raise InputError for a group that says it expands to more than allowed."""
-    bounds = Limits().of(path)
+    bounds = FileLimits().of(path)
     for group in groups:
         bounds.check(path, file.metadata.row_group(group).total_byte_size)
 

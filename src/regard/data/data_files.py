@@ -1,6 +1,6 @@
-"""The base of `data:` sections that read files: one `load` for every task.
+"""The base of `data:` sections of files: one `load` for every task.
 
-A section derives from `TableFiles` and says which columns it reads and what a row is:
+A section derives from `TableFiles` and says which columns it needs and what a row is:
 
     @dataclass(frozen=True, kw_only=True)
     class LabelledTables(TableFiles[Labelled]):
@@ -17,10 +17,10 @@ A section derives from `TableFiles` and says which columns it reads and what a r
 
 `load`, `read` and `tests`, the hold-out, the cache on disk of large training sets and
 `skip_bad` follow. A section of other files derives from `DataFiles` and gives
-`examples(path)` in place of `parse`. `example_type` is a dataclass of texts, numbers,
+`examples(path)` instead of `parse`. `example_type` is a dataclass of texts, numbers,
 tuples and such dataclasses: the cache writes it as JSON. A section may also give
 
-- `group(example)`: examples of one group stay in one set, such as those of one source;
+- `group(example)`: examples of one group stay in one set, such as all targets of one source;
 - `stratum(example)`: each stratum, such as a class, gets its share of the validation set;
 - `split_column`, `split_names` and `set_of(example)`: the column that says of which set a
   row is.
@@ -59,12 +59,12 @@ Paths = str | tuple[str, ...] | None
 SET_KEYS = frozenset(
     ("train", "valid", "test", "held_out", "split_seed", "valid_folds", "test_folds")
 )
-"""The keys of a section that don't change what is read from a file."""
+"""The keys of a section that don't change the examples of a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataFiles(HeldOut, ABC, Generic[E]):
-    """A path for each set, from which examples are read.
+    """A path for each set of examples.
 
     Attributes:
         train: The files to train on.
@@ -81,7 +81,7 @@ class DataFiles(HeldOut, ABC, Generic[E]):
     expected: ClassVar[str] = "a file, as --set data.train=FILE"
     """What `data.train` must be, for messages."""
     recognised: ClassVar[tuple[Kind, ...]] = ()
-    """The kinds of files that a section reads, of which `data.train` may name one."""
+    """The kinds of files that a section supports, of which `data.train` may name one."""
     noun: ClassVar[str] = "examples"
     """What several examples are called in messages."""
     convert: ClassVar[Callable[[Any], Any] | None] = None
@@ -92,11 +92,11 @@ class DataFiles(HeldOut, ABC, Generic[E]):
         """Yield the examples of a set, with one in memory at a time where possible.
 
         Raises:
-            InputError: A file cannot be read or has a bad record.
+            InputError: A file or a record is bad.
         """
 
     def group(self, example: Any) -> Hashable:
-        """Return the group of an example; None where each is a group of its own."""
+        """Return the group of an example; None where each is a separate group."""
         return None
 
     def stratum(self, example: Any) -> Any:
@@ -126,7 +126,7 @@ class DataFiles(HeldOut, ABC, Generic[E]):
 
     @property
     def content_settings(self) -> str:
-        """The settings that decide what is read from a file, for the cache."""
+        """The settings that decide on the examples of a file, for the cache."""
         names = [key.name for key in fields(self) if key.name not in SET_KEYS]
         return repr({name: getattr(self, name) for name in names})
 
@@ -134,7 +134,7 @@ class DataFiles(HeldOut, ABC, Generic[E]):
         """Read all sets; a large training set is cached on disk.
 
         Raises:
-            InputError: A file cannot be read or has a bad record, by file and line, or
+            InputError: A file or a record is bad, by file and line, or
                 there are too few examples to hold some out.
         """
         train, valid, test = self.separate()
@@ -207,12 +207,16 @@ class DataFiles(HeldOut, ABC, Generic[E]):
         names = {
             value: name for name, names in self.split_names.items() for value in names
         }
-        given = {*values}
+        names_in_data = {*values}
         is_complete = "train" in self.split_names
-        if given - names.keys() if is_complete else names.keys() - given:
+        if (
+            names_in_data - names.keys()
+            if is_complete
+            else names.keys() - names_in_data
+        ):
             (column,) = self.split_column.values()
             raise InputError(
-                f"{self.train}: the column {column!r} has {', '.join(sorted(given)[:10])}; "
+                f"{self.train}: the column {column!r} has {', '.join(sorted(names_in_data)[:10])}; "
                 f"expected {', '.join(names)}"
             )
         for row, value in enumerate(values):
@@ -229,14 +233,14 @@ class DataFiles(HeldOut, ABC, Generic[E]):
 
 
 def _keys(examples: Sequence[E], key: Callable[[E], Any]) -> list[Any]:
-    """Return the key of each example; nothing where the first one has none."""
+    """Return the key of each example; nothing where the first one lacks it."""
     if not examples or key(examples[0]) is None:
         return []
     return list(map(key, examples))
 
 
 def select(examples: Sequence[E], rows: Rows, name: str) -> Sequence[E]:
-    """Return the examples in these rows; those of a cached set stay on disk."""
+    """Return the examples in these rows; a cached set stays on disk."""
     if isinstance(examples, CachedSet):
         return examples.select(rows, name)
     return [examples[row] for row in np.asarray(rows, dtype=np.int64).tolist()]
@@ -284,7 +288,7 @@ class TableFiles(DataFiles[E], Tabular):
         return self.read_table(self.train, self.split_column)
 
     def read_table(self, path: Any, split: Columns) -> Iterator[E]:
-        """Yield the examples of a table; each row has its value in a column `split`."""
+        """Yield the examples of a table; the column `split` names the set of a row."""
         columns = {**split, **self.row_columns}
         numbers = (*self.number_columns, *split.values())
         rows = self.stream_rows(path, columns, numbers, self.list_columns)

@@ -45,7 +45,7 @@ SUBTITLES = re.compile(
 """The beginning of one of the first lines of subtitles."""
 FIRST_LINES = 10
 MOST_BLANK = 1 << 16
-"""The blank lines that are read before the first one is yielded."""
+"""The empty lines that are skipped before the first one is yielded."""
 T = TypeVar("T")
 FilePath = str | Path
 log = logging.getLogger("regard")
@@ -101,7 +101,7 @@ def _ask_store(url: str, action: Callable[[Any, str], T]) -> T:
 
 
 class _RemoteFile(io.RawIOBase):
-    """A remote file that is read on from the same offset when its store fails."""
+    """A remote file that continues from the same offset when its store fails."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -183,7 +183,7 @@ def open_file(path: FilePath) -> io.BufferedReader:
 
 
 def read_error(path: FilePath, offset: int, error: Exception) -> InputError:
-    """Return the error of reading the content behind an offset."""
+    """Return the error of reading the content after an offset."""
     reason = " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror
@@ -206,7 +206,7 @@ def list_files(path: str) -> list[str]:
     Names in a folder that begin with a dot or an underscore are left out.
 
     Raises:
-        InputError: There is no file.
+        InputError: No file matches.
     """
     if os.path.isdir(path):
         files = [
@@ -334,8 +334,8 @@ def _variable(name: str, default: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of what is read of a file, by default from the environment.
+class FileLimits:
+    """Limits of the content of a file, by default from the environment.
 
     Attributes:
         max_line: Characters in a line.
@@ -354,7 +354,7 @@ class Limits:
 
         Raises:
             OSError: The file isn't there.
-            InputError: A URL cannot be read.
+            InputError: A URL does not answer.
         """
         largest = Bounds(self.max_decompressed, self.max_lines)
         if not is_remote(path) and not stat.S_ISREG(os.stat(path).st_mode):
@@ -374,7 +374,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bytes of content and the lines that are read of a file at most."""
+    """The maximum of bytes and lines of a file."""
 
     content: int | float
     lines: int | float
@@ -391,7 +391,7 @@ class Bounds:
         raise InputError(f"{location}: {excess}; raise {names} or unpack it")
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = FileLimits()
 _CONVERT = "text (byte order mark at byte offset 0); convert it to UTF-8"
 WORKBOOK = "a workbook of a spreadsheet; save its sheet as 'CSV UTF-8' in Excel"
 _FOREIGN_MARKS = {  # the mark of little-endian UTF-32 begins with that of UTF-16
@@ -406,7 +406,7 @@ _FOREIGN_MARKS = {  # the mark of little-endian UTF-32 begins with that of UTF-1
     b"PK\x03\x04": f"a zip file; unpack it. Or {WORKBOOK}",
     b"\xd0\xcf\x11\xe0": WORKBOOK,
 }
-"""The first bytes of files that are no text in UTF-8."""
+"""The first bytes of files that are not text in UTF-8."""
 
 
 class Position(NamedTuple):
@@ -428,7 +428,7 @@ class Line(NamedTuple):
 
 
 def iterate_lines(
-    path: FilePath, limits: Limits = DEFAULT_LIMITS, start: Position = BEGINNING
+    path: FilePath, limits: FileLimits = DEFAULT_LIMITS, start: Position = BEGINNING
 ) -> Generator[Line, None, None]:
     """Yield the lines of a text file from a position on; `close` closes the file.
 
@@ -453,13 +453,13 @@ def iterate_lines(
         yield from lines
 
 
-def read_lines(path: FilePath, limits: Limits = DEFAULT_LIMITS) -> list[str]:
+def read_lines(path: FilePath, limits: FileLimits = DEFAULT_LIMITS) -> list[str]:
     """Read all lines of a file. Raises InputError as `iterate_lines`."""
     return [line.text for line in iterate_lines(path, limits)]
 
 
 def _decode_lines(
-    path: FilePath, limits: Limits, start: Position
+    path: FilePath, limits: FileLimits, start: Position
 ) -> Generator[Line, None, None]:
     # A character takes at most four bytes, and two may end the line.
     max_bytes = 4 * limits.max_line + 3

@@ -34,7 +34,7 @@ GROUPS = 4
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardedImage:
     """The location of an image in a shard.
 
     Attributes:
@@ -70,7 +70,7 @@ class Part:
 class Sample:
     """An image of a shard with its class and its name in messages."""
 
-    part: Part
+    part: ShardedImage
     label: str
     place: str
 
@@ -153,7 +153,7 @@ class ImageShards(ImageSets):
         for number, (record, row) in enumerate(zip(records, rows, strict=True), 1):
             place = f"{file}:{number}"
             name = self._name(get_value(record, self.label), place)
-            yield Sample(Part(file, *row, self.image), name, place)
+            yield Sample(ShardedImage(file, *row, self.image), name, place)
 
     def _name(self, label: Any, place: str) -> str:
         """Return the name of a class. Raises InputError for none."""
@@ -173,7 +173,7 @@ class ImageShards(ImageSets):
         return self.classes[int(name)]
 
 
-def _members(file: str) -> Iterator[tuple[str, str, Part]]:
+def _members(file: str) -> Iterator[tuple[str, str, ShardedImage]]:
     """Yield the name up to its first dot, the ending, and the place of each file.
 
     Raises:
@@ -196,7 +196,7 @@ def _members(file: str) -> Iterator[tuple[str, str, Part]]:
                     if member.offset_data + member.size > size:
                         raise tarfile.ReadError(f"is cut off in {member.name}")
                     stem, dot, ending = name.partition(".")
-                    part = Part(file, member.offset_data, member.size)
+                    part = ShardedImage(file, member.offset_data, member.size)
                     yield str(PurePath(folder, stem)), f"{dot}{ending}".lower(), part
         except (tarfile.TarError, *DAMAGED) as error:
             reason = " ".join(str(error).split())

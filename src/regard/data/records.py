@@ -9,11 +9,11 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from regard.data.files import BEGINNING, Limits, Position, iterate_lines, read_lines
+from regard.data.files import BEGINNING, FileLimits, Position, iterate_lines, read_lines
 from regard.data.rows import Row, RowCollector
 from regard.errors import InputError, quote
 
-ONE_LINE = Limits(max_line=2**28)
+ONE_LINE = FileLimits(max_line=2**28)
 """A published JSON file is a single line."""
 ABSENT = object()
 ITEM = "\x1f"
@@ -253,7 +253,7 @@ class Records(str):
 
 
 @runtime_checkable
-class Frame(Protocol):
+class DataFrame(Protocol):
     """A data frame of pandas or polars: its columns by name."""
 
     @property
@@ -271,7 +271,7 @@ def records_of(data: Any) -> Sequence[Mapping[str, Any]] | None:
     """
     if isinstance(data, list | tuple):
         return data if data and isinstance(data[0], Mapping) else None
-    if isinstance(data, Frame):
+    if isinstance(data, DataFrame):
         names = [str(name) for name in data.columns]
         rows = zip(*(data[name] for name in data.columns), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]

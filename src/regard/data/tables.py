@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from regard.config.file_kinds import (
+    COLUMN_NAME,
     COMPRESSED,
     FASTTEXT,
     FOREIGN,
@@ -58,7 +59,7 @@ FOREIGN_FILES = {
     "zip": "a zip archive; unpack it and name the file inside",
 }
 TYPED_DELIMITERS = {"tab": "\t", "\\t": "\t"}
-"""Delimiters by what is written for them in a run file or an option."""
+"""Delimiters by their names in run files and options."""
 
 
 def kinds() -> str:
@@ -68,7 +69,7 @@ def kinds() -> str:
 
 
 def kind(path: FilePath) -> str:
-    """Return the kind of a table by its name, or of a folder that of its tables.
+    """Return the kind of a table by its name, or the kind of a folder's tables.
 
     Raises:
         InputError: The kind is unknown.
@@ -94,11 +95,11 @@ def kind(path: FilePath) -> str:
 def table_files(path: FilePath) -> Sequence[FilePath]:
     """List the tables that a path names.
 
-    Of a folder these are those of one kind, Arrow files if it has some, as the folder of
+    A folder gives its files of one kind, Arrow files if it has some, as the folder of
     a data set has.
 
     Raises:
-        InputError: There is none, or a folder has several kinds or sets.
+        InputError: There is none, or several kinds or sets.
     """
     if isinstance(path, Records):
         return [path]
@@ -132,15 +133,15 @@ def stream_records(
     """Yield the records of a table of a built-in kind, one in memory where possible.
 
     Args:
-        path: The table, whose kind is that of its name.
+        path: The table, whose name says its kind.
         columns: The columns that it must have, by name, or by number from 1.
         start: The position of the first record.
         delimiter: The delimiter of a .csv or .tsv file; None to detect it.
-        quoting: Whether its cells may be quoted; None for those of .csv only.
-        all_columns: Whether its other columns are read too.
+        quoting: Whether its cells may be quoted; None: only in .csv files.
+        all_columns: Whether to return its other columns too.
 
     Raises:
-        InputError: The table cannot be read, or lacks a column.
+        InputError: The table is damaged, or lacks a column.
     """
     form = kind(path)
     names = None if all_columns else [*map(str, columns)]
@@ -212,7 +213,7 @@ def read_memory(path: FilePath) -> Iterator[dict[str, str]]:
     """Yield the segments of each unit of a translation memory, by language.
 
     Raises:
-        InputError: The file is no XML, or has no unit.
+        InputError: The file is not XML, or lacks units.
     """
     parser = XMLPullParser(["end"])
     count = 0
@@ -268,7 +269,7 @@ class Tabular:
     Attributes:
         delimiter: The character between the columns of .csv and .tsv files. By default
             it is found by the first line.
-        quoting: Whether fields may be in quotation marks; by default those of .csv
+        quoting: Whether fields may be in quotation marks; by default in .csv
             files.
         skip_bad: Skip bad records and count them.
     """
@@ -283,7 +284,7 @@ class Tabular:
 
     @property
     def columns(self) -> Columns:
-        """The columns that are read, by the keys of this section that name them."""
+        """The columns to use, by the keys of this section that name them."""
         return {}
 
     @property
@@ -323,7 +324,7 @@ class Tabular:
                 `ITEM` in the field.
 
         Raises:
-            InputError: A row is bad, or a table cannot be read; it names the keys of
+            InputError: A row or a table is bad; it names the keys of
                 missing columns.
         """
         files = table_files(path)
@@ -368,7 +369,7 @@ class Tabular:
         )
 
     def check_columns(self, columns: Columns, *paths: str | None) -> None:
-        """Raise InputError for columns that cannot be those of tables.
+        """Raise InputError for columns that no table can have.
 
         They are names and numbers, numbers of a table with keys, or one column twice.
         """
@@ -409,13 +410,22 @@ def advise(columns: Columns) -> Iterator[None]:
 
 def _advise(columns: Columns, error: MissingColumns) -> str:
     """Return the options that name missing columns, with the closest available ones."""
-    chosen = {key: str(column) for key, column in columns.items()}
+    chosen: dict[str, Any] = {key: str(name) for key, name in columns.items()}
     missing = [key for key, column in chosen.items() if column in error.names]
     for key in missing:
         column = chosen.pop(key)
         used = list(chosen.values())
         likely = error.closest(column, used) or error.closest(key, used)
         chosen[key] = likely or "COLUMN"
+    unused: list[Any] = [
+        name for name in error.available if name not in chosen.values()
+    ]
+    unnamed = [key for key in missing if chosen[key] == "COLUMN" and "[" not in key]
+    # Texts and labels stand in either order, pairs from source to target.
+    if len(unused) == len(unnamed) and unnamed in ([missing[0]], ["source", "target"]):
+        if not all(map(COLUMN_NAME.fullmatch, unused)):
+            unused = [error.available.index(name) + 1 for name in unused]
+        chosen |= dict(zip(unnamed, unused, strict=True))
     options = []
     for name in dict.fromkeys(key.partition("[")[0] for key in missing):
         several = [chosen[key] for key in columns if key.startswith(f"{name}[")]

@@ -27,7 +27,7 @@ TURN = "\N{PILCROW SIGN}"
 class RunningText(DataFiles[str]):
     """Text files for each set, or the lines of a column of tables.
 
-    An imported run has none for training. With the `unit` "line", each line, blank ones
+    An imported run names no files for training. With the `unit` "line", each line, blank ones
     too, is a text with its own end; with "file", the whole file is. Without `valid`, the
     last `held_out` of the training files' characters, cut at a line, are the validation
     set.
@@ -76,7 +76,7 @@ class RunningText(DataFiles[str]):
 
 
 def _join(lines: list[str]) -> list[str]:
-    """Join the lines of a file to one text; no lines are no text."""
+    """Join the lines of a file to one text; without lines, nothing."""
     return ["\n".join(lines) + "\n"] if lines else []
 
 
@@ -112,7 +112,7 @@ def lines_of(
 
     Args:
         column: The column of a table.
-        apart: Whether a blank line ends each value of the column.
+        apart: Whether an empty line ends each value of the column.
 
     Raises:
         InputError: All lines are blank, or a table has no `column`, so that its commas
@@ -155,14 +155,14 @@ class Turn:
 class Dialogue(DataFiles[Pair]):
     """Text files of conversations for each set, optionally compressed.
 
-    One blank line stands between turns, two or more between conversations. A first line
+    One empty line separates turns, two or more between conversations. A first line
     that ends in a colon names the speaker and is skipped. In .jsonl each line is a
     conversation with the `messages` of chat models. Without `valid`, the last
     `held_out` of the training replies are the validation set.
 
     Attributes:
         turns: Number of turns before a reply that form its source.
-        longest: Maximum number of words of a turn. A longer one is no reply, and as a
+        longest: Maximum number of words of a turn. A longer one is not a reply, and as a
             source it is cut to its last words.
     """
 
@@ -187,7 +187,7 @@ class Dialogue(DataFiles[Pair]):
         return select(train, range(count), f"first {count}"), list(train[count:])
 
     def examples(self, path: str) -> Iterator[Pair]:
-        """Yield the replies of files. Raises InputError for a file that has none."""
+        """Yield the replies of files. Raises InputError for a file without any."""
         for file in list_set_files(path):
             pairs = replies(read_turns(file), self.turns, self.longest)
             first = next(pairs, None)
@@ -204,7 +204,7 @@ def read_turns(path: str | Path) -> Iterator[Turn]:
     """Yield the turns of a file of conversations, without speakers and empty turns.
 
     Raises:
-        InputError: The file cannot be read or is blank.
+        InputError: The file is damaged or empty.
     """
     if is_chat(str(path)):
         yield from read_messages(path)

@@ -101,12 +101,12 @@ def check_table(data: Any, settings: Collection[str]) -> None:
                 next(records, None)
 
 
-def recognize_columns(section: Any, given: Collection[str]) -> dict[str, Any]:
+def recognize_columns(section: Any, set_keys: Collection[str]) -> dict[str, Any]:
     """Return usual columns of a table in place of default ones that it lacks.
 
     Args:
         section: The `data:` section, whose `train` names the table.
-        given: Keys of the section that somebody set; those are kept.
+        set_keys: Keys of the section that somebody set; those are kept.
 
     Returns:
         The columns by their keys.
@@ -119,7 +119,7 @@ def recognize_columns(section: Any, given: Collection[str]) -> dict[str, Any]:
         path = path[0]
     keys = getattr(section, "__dataclass_fields__", {}).keys()
     conllu = CONLLU.keys()
-    if conllu <= keys and conllu.isdisjoint(given):
+    if conllu <= keys and conllu.isdisjoint(set_keys):
         return CONLLU if isinstance(path, str) and suffix(path) == "conllu" else {}
     file = find_table(section, path)
     if file is None:
@@ -133,11 +133,11 @@ def recognize_columns(section: Any, given: Collection[str]) -> dict[str, Any]:
     missing = []
     taken = set()
     for key, column in columns.items():
-        if key in given or column in names or not isinstance(column, str):
+        if key in set_keys or column in names or not isinstance(column, str):
             taken.add(column)
         else:
             missing.append(key)
-    has_second = "second" in given
+    has_second = "second" in set_keys
     recognized: dict[str, Any] = match_names(names, missing, taken, has_second)
     if {"source", "target"} <= {*missing} - recognized.keys():
         recognized = find_languages(names) or recognized
@@ -147,7 +147,7 @@ def recognize_columns(section: Any, given: Collection[str]) -> dict[str, Any]:
         recognized |= find_switches(names, rows)
     columns |= recognized
     label = columns.get("label")
-    if SEPARATOR not in given and label in [*names]:
+    if SEPARATOR not in set_keys and label in [*names]:
         cells = [get_value(row, label) for row in rows]
         texts = {cell for cell in cells if isinstance(cell, str)}
         recognized |= find_separator(texts)

@@ -24,7 +24,7 @@ from regard.decoding.sampling import (
 )
 from regard.errors import InputError
 from regard.kernels.cpu import use_search_kernels
-from regard.maps.lookups import Patches, Recording
+from regard.maps.lookups import ImagePatches, SoundParts
 from regard.nn.decoders import Decoder
 from regard.text.kinds import SpecialTokens
 
@@ -161,8 +161,8 @@ class StreamSource:
     """
 
     labels: Sequence[str]
-    patches: Patches | None = None
-    recording: Recording | None = None
+    patches: ImagePatches | None = None
+    recording: SoundParts | None = None
     forced: int = 0
     growth: int = 0
 

@@ -21,13 +21,14 @@ from regard.attribution.effects import list_heads
 from regard.attribution.kinds import KIND_NAMES, WHOLE_MODEL, Kind
 from regard.data.pairs import Pair
 from regard.decoding.texts import encode_pairs
-from regard.errors import InputError, quote
+from regard.errors import InputError
 from regard.experiments.sweep import Finding, Setting
 from regard.maps.alignment import TextWeights
 from regard.nn.decoders import EncoderDecoder
 from regard.pictures.chart import Grid
 from regard.shapes import Float
 from regard.storage.run_folder import RESULT
+from regard.tasks.attribution import shorten_title
 
 EXAMPLES = 50
 """The examples of an audit by default."""
@@ -53,8 +54,10 @@ class Shuffle(Change):
         noise = torch.rand(weights.shape, generator=generator).to(weights.device)
         allowed = allowed.expand(weights.shape)
         taken = noise.masked_fill(~allowed, 2.0).argsort(-1)
-        given = (~allowed).long().argsort(dim=-1, stable=True)
-        return torch.zeros_like(weights).scatter(-1, given, weights.gather(-1, taken))
+        positions = (~allowed).long().argsort(dim=-1, stable=True)
+        return torch.zeros_like(weights).scatter(
+            -1, positions, weights.gather(-1, taken)
+        )
 
 
 @dataclass
@@ -86,7 +89,8 @@ class Audit:
         changed: The share of predictions that change, by what is done to the weights.
         heads: The share that changes without one head, by its name.
         adversaries: Divergences of weights that write the same output; at most log 2.
-        misled: Lines on outputs whose greatest weight is on another input than needed.
+        misled: The outputs whose greatest weight is on another input than the one
+            needed, as cells of a table.
     """
 
     outputs: tuple[int, int]
@@ -95,7 +99,7 @@ class Audit:
     changed: Mapping[str, float]
     heads: Mapping[str, float]
     adversaries: Sequence[float]
-    misled: Sequence[str]
+    misled: Sequence[tuple[str, ...]]
 
     @property
     def verdict(self) -> str:
@@ -165,8 +169,8 @@ class Audit:
             )
         if self.misled:
             tables["Where the greatest weight misleads"] = (
-                ("output",),
-                [(line,) for line in self.misled],
+                ("example", "output", "greatest weight on", "needs", "nats"),
+                list(self.misled),
             )
         return tables
 
@@ -232,7 +236,7 @@ def audit(
     for kind in get_args(Kind):
         if kind in run.kinds and kind not in ("effect", "integrated"):
             kinds[kind] = Agreement()
-    misled: list[tuple[float, str]] = []
+    misled: list[tuple[float, tuple[str, ...]]] = []
     outputs, chances = 0, []
     for example in examples:
         weights = run.attribute(example, kinds=["weights"])
@@ -257,11 +261,14 @@ def audit(
             needed = row.argmax()
             effect = float(row[needed])
             if strongest != needed:
-                line = (
-                    f"{quote(str(example))}: {targets[index]!r} has its greatest weight on {inputs[strongest]!r} "
-                    f"({strongest + 1}) and needs {inputs[needed]!r} ({needed + 1}), {effect:.1f} nats"
+                cells = (
+                    shorten_title(str(example)),
+                    targets[index],
+                    f"{inputs[strongest]} ({strongest + 1})",
+                    f"{inputs[needed]} ({needed + 1})",
+                    f"{effect:.1f}",
                 )
-                misled.append((effect, line))
+                misled.append((effect, cells))
     say("predictions with other weights")
     before = [item.text for item in run.predict(examples)]
 
@@ -287,10 +294,10 @@ def audit(
         adversaries = [
             find_adversary(run, names, example) for example in examples[:ADVERSARIES]
         ]
-    lines = [line for _, line in sorted(misled, reverse=True)[:MISLED]]
+    rows = [cells for _, cells in sorted(misled, reverse=True)[:MISLED]]
     chance = float(np.mean(chances or [0.0]))
     return Audit(
-        (outputs, len(chances)), kinds, chance, changed, heads, adversaries, lines
+        (outputs, len(chances)), kinds, chance, changed, heads, adversaries, rows
     )
 
 

@@ -24,9 +24,9 @@ from regard.hub.sentence_vectors import (
 from regard.images import read_image
 from regard.maps.alignment import Side
 from regard.maps.lookups import (
+    ImagePatches,
     Lookups,
-    Patches,
-    Recording,
+    SoundParts,
     label_sinks,
     mean_alignment,
     patch_labels,
@@ -122,7 +122,7 @@ class NetworkInput:
     sound: bytes = b""
     features: np.ndarray | None = None
 
-    def label(self, count: int) -> tuple[Side, Patches | None]:
+    def label(self, count: int) -> tuple[Side, ImagePatches | None]:
         """Label `count` positions without text; return the image that they are parts of."""
         size = getattr(self.network.config, "patch_size", None)
         if self.pixels is not None and isinstance(size, int):
@@ -131,7 +131,7 @@ class NetworkInput:
             if 0 <= first <= MOST_PREFIXES:
                 labels = ["[CLS]", *(f"token {number}" for number in range(1, first))]
                 labels = [*labels[:first], *patch_labels(rows, columns)]
-                return Side.of(labels), Patches(self.pixels, rows, columns, first)
+                return Side.of(labels), ImagePatches(self.pixels, rows, columns, first)
         labels = [f"position {number}" for number in range(count)]
         if self.seconds:
             step = self.seconds / count
@@ -142,7 +142,7 @@ class NetworkInput:
         frames = self.features.reshape(count, -1, bands).mean(1)
         high = max(1, round(count / bands / 4))
         pixels = paint_sound(shade_features(frames), high, 1)
-        return Side.of(labels), Patches(pixels, 1, count)
+        return Side.of(labels), ImagePatches(pixels, 1, count)
 
 
 @dataclass(frozen=True)
@@ -603,7 +603,7 @@ class TransformersRun(Run[Example, GeneratedText]):
                 ):  # a picture for each moment says little
                     patches = None
                 if inputs.sound:
-                    recording = Recording(inputs.sound, inputs.seconds / count)
+                    recording = SoundParts(inputs.sound, inputs.seconds / count)
             target = source
             if role == "cross":
                 target = side(self.vocabulary, output[1:])

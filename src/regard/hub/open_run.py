@@ -3,7 +3,7 @@
 import atexit
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 from regard.errors import InputError
 from regard.models.published import complete_name
@@ -66,41 +66,6 @@ def open_imported(
         source, path = str(path), Path(directory.name) / "run"
         import_run(source, path)
     return run_file.load(path, allow_missing=allow_missing, int8=int8)
-
-
-def export(
-    run: Run[Any, Any] | Path | str,
-    out: Path | str,
-    to: Literal["huggingface", "onnx", "ctranslate2"] = "huggingface",
-) -> list[str]:
-    """Write the model of a run's folder for other libraries.
-
-    The export computes the same as the run, which is checked.
-
-    Args:
-        run: A run that `regard.load` or `regard.train` returned, or its folder.
-        out: Folder of the exported model.
-        to: The form to write.
-
-    Returns:
-        The runtimes that checked the export.
-
-    Raises:
-        InputError: The run has no folder or a model that this form lacks, or `out`
-            exists.
-        RunError: The export computes other values; it is removed.
-    """
-    if to == "onnx":
-        from regard.hub.exports.onnx import export_onnx as write
-    elif to == "ctranslate2":
-        from regard.hub.exports.ctranslate2 import export_ctranslate2 as write
-    else:
-        from regard.hub.exporting import export_run as write
-    if isinstance(run, Run):
-        if run.folder is None:
-            raise InputError("this run has no folder; save it first")
-        run = run.folder.path
-    return write(Path(run), Path(out))
 
 
 def show(model: Any, *inputs: Any, **settings: Any) -> Attribution:

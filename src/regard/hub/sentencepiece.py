@@ -1,26 +1,24 @@
-"""SentencePiece files of unigram models (Kudo and Richardson 2018), which Marian has."""
+"""Tokenizers of Marian models: two SentencePiece files of unigram models."""
 
-import json
-import math
 import re
 from collections.abc import Mapping
-from typing import Any
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
-from tokenizers import Tokenizer as Backend
+from tokenizers import models
 
 from regard.errors import InputError
-from regard.models.published import first_line
 from regard.storage.published_folder import PublishedFolder
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import NAMES, UNKNOWN, SpecialTokens
 from regard.text.pipeline import HIDDEN, Pipeline
+from regard.text.tokenizer_files import (
+    BLANK,
+    BYTE,
+    NORMAL,
+    UNIGRAM,
+    build_sentencepiece,
+    parse_sentencepiece,
+)
 
-UNIGRAM = 1
-"""The type of the model."""
-NORMAL, USER_DEFINED, BYTE = 1, 4, 6
-"""Types of pieces."""
-BLANK = "▁"
 MARK = re.compile(r">>.*<<", re.DOTALL)
 """A mark of the target's language, which begins a text."""
 SHARED_PIECES = 0.5
@@ -78,23 +76,23 @@ def read_side(
     Raises:
         InputError: The file is broken, or belongs to another vocabulary.
     """
-    from transformers.convert_slow_tokenizer import import_protobuf
-
-    data = folder.data(name)
-    library = import_protobuf()
-    model: Any = library.ModelProto()  # pyright: ignore[reportAttributeAccessIssue]
+    place = folder.path / name
     try:
-        model.ParseFromString(data)
-        scores = read_scores(model)
-    except Exception as error:  # protobuf's own errors have no common class
+        model = parse_sentencepiece(folder.data(name))
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+    scores = {
+        piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL
+    }
+    is_plain = all(piece.type != BYTE for piece in model.pieces)
+    if model.trainer_spec.model_type != UNIGRAM or not is_plain:
         raise InputError(
-            f"{folder.path / name}: is not a SentencePiece model that regard reads: "
-            f"{first_line(error)}"
-        ) from error
+            f"{place}: has pieces of bytes or byte pairs; expected a unigram model"
+        )
     shared = scores.keys() & vocabulary.keys()
     if len(shared) < SHARED_PIECES * len(scores):
         raise InputError(
-            f"{folder.path / name}: the vocabulary has {len(shared)} of its "
+            f"{place}: the vocabulary has {len(shared)} of its "
             f"{len(scores)} pieces; it belongs to another model"
         )
     beginning = BLANK if model.normalizer_spec.add_dummy_prefix else ""
@@ -108,59 +106,8 @@ def read_side(
         is_mark = MARK.fullmatch(entry)
         piece = beginning + entry if is_mark else HIDDEN + entry
         pieces.append((piece, 0.0 if is_mark else min(scores.values())))
-    backend = Backend(models.Unigram(pieces, special.unknown, False))
-    backend.normalizer = build_normalizer(model.normalizer_spec)
-    backend.pre_tokenizer = pre_tokenizers.Metaspace(BLANK, "never", split=False)
-    backend.decoder = decoders.Metaspace(BLANK, "always")
+    backend = models.Unigram(pieces, special.unknown, False)
+    document = build_sentencepiece(backend, model)
     settings = TokenizerSettings("pipeline", max(5, len(vocabulary)))
-    pipeline = Pipeline(json.loads(backend.to_str()), entries, special)
+    pipeline = Pipeline(document, entries, special)
     return Tokenizer.of_backend(settings, pipeline, special)
-
-
-def read_scores(model: Any) -> dict[str, float]:
-    """Return the log-probabilities of a model's pieces.
-
-    Raises:
-        ValueError: The model computes something that regard does not.
-    """
-    scores: dict[str, float] = {}
-    for piece in model.pieces:
-        if piece.type == NORMAL:
-            scores[piece.piece] = piece.score
-    types = {piece.type for piece in model.pieces}
-    trainer = model.trainer_spec
-    normalizer = model.normalizer_spec
-    problems = {
-        "it does not say how text is prepared": not model.HasField("normalizer_spec"),
-        "it is no unigram model": trainer.model_type != UNIGRAM,
-        "its blanks stand behind words": trainer.treat_whitespace_as_suffix,
-        "it has pieces defined by its user": USER_DEFINED in types,
-        "it has pieces of single bytes": BYTE in types or trainer.byte_fallback,
-        "its blanks are not written as ▁": not normalizer.escape_whitespaces,
-        "it shows another text than it encodes": (
-            model.denormalizer_spec.precompiled_charsmap
-        ),
-        "it has no pieces, or scores that are no numbers": (
-            not scores or not all(map(math.isfinite, scores.values()))
-        ),
-    }
-    for problem, holds in problems.items():
-        if holds:
-            raise ValueError(problem)
-    return scores
-
-
-def build_normalizer(settings: Any) -> normalizers.Normalizer:
-    """Return the normalizer of a SentencePiece model."""
-    steps: list[Any] = []
-    if "nfkc" in settings.name:
-        # The table alone would lose the second of two marks on a letter.
-        steps.append(normalizers.NFKC())
-    if settings.precompiled_charsmap:
-        steps.append(normalizers.Precompiled(settings.precompiled_charsmap))
-    if settings.remove_extra_whitespaces:
-        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
-        steps.append(normalizers.Replace(Regex(f"^ +|[ {BLANK}]+$"), ""))
-    if settings.add_dummy_prefix:
-        steps.append(normalizers.Prepend(BLANK))
-    return normalizers.Sequence(steps)

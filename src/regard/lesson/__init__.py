@@ -54,7 +54,7 @@ Look = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Output:
+class LessonOutput:
     """What a model writes for a text.
 
     Attributes:
@@ -128,7 +128,7 @@ def find_texts(run: Any) -> tuple[tuple[str, ...], list[str]]:
 
 
 @torch.no_grad()
-def write_output(run: Any, text: str, look: Look | None = None) -> Output:
+def write_output(run: Any, text: str, look: Look | None = None) -> LessonOutput:
     """Write the output of a text greedily, with another way to look up if one is given."""
     model = run.model
     decoder = model.decoder
@@ -163,7 +163,9 @@ def write_output(run: Any, text: str, look: Look | None = None) -> Output:
     if token == special.end:
         pieces[-1] = "end"
     (states,) = memory.value
-    return Output(states, torch.cat(queries), tuple(pieces), target.decode(tokens))
+    return LessonOutput(
+        states, torch.cat(queries), tuple(pieces), target.decode(tokens)
+    )
 
 
 def fit_scores(run: Any, texts: Sequence[str]) -> dict[str, Tensor]:

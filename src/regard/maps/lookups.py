@@ -180,7 +180,7 @@ def name_layers(weights: np.ndarray, layers: Labels) -> Labels:
 
 
 @dataclass(frozen=True, eq=False)
-class Patches:
+class ImagePatches:
     """An image cut into patches, which are source labels, row by row, from `first`."""
 
     pixels: UInt8[np.ndarray, "height width channel"]
@@ -190,7 +190,7 @@ class Patches:
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class SoundParts:
     """A sound whose parts are source labels: a WAV file, and the seconds of a label."""
 
     content: bytes
@@ -239,9 +239,9 @@ class Lookups(Weighted):
     target_words: Words | None = None
     sentences: Indices | None = None
     notes: Labels = ()
-    patches: Patches | None = None
+    patches: ImagePatches | None = None
     images: UInt8[np.ndarray, "source height width channel"] | None = None
-    recording: Recording | None = None
+    recording: SoundParts | None = None
     breakdown: Breakdown | None = None
     verbs: Verbs = ATTENDS_TO
     kind: str = "weights"

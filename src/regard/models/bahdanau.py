@@ -15,7 +15,7 @@ from regard.models.attention import (
     HistoryName,
     make_attend,
 )
-from regard.models.sizes import Share, Sides, Size
+from regard.models.sizes import EncoderDecoderDefaults, Share, Size
 from regard.nn.decoders import (
     Encoder,
     EncoderDecoder,
@@ -38,7 +38,7 @@ from regard.shapes import States, Step, Tokens
 
 
 @dataclass(frozen=True)
-class BahdanauConfig(Sides, AlignConfig):
+class BahdanauConfig(EncoderDecoderDefaults, AlignConfig):
     """The sizes and options of a `Bahdanau`.
 
     The paper has embedding 620, width 1000, attention 1000, maxout 500.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.models.sizes import Share, Sides, Size
+from regard.models.sizes import EncoderDecoderDefaults, Share, Size
 from regard.nn.decoders import (
     Encoder,
     EncoderDecoder,
@@ -27,7 +27,7 @@ from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
-class BottleneckConfig(Sides):
+class BottleneckConfig(EncoderDecoderDefaults):
     """The sizes and options of `Bottleneck`.
 
     With `summary: start` the encoder's final state starts the decoder; with

@@ -17,8 +17,9 @@ from regard.models.attention import (
     UnboundedPositionsName,
 )
 from regard.models.bottleneck import BottleneckDecoder
+from regard.models.published_images import TowerConfig
 from regard.models.sizes import Share, Size
-from regard.models.vit import VitEncoder, VitGrid, VitTrunk
+from regard.models.vit import TrunkGrid, VitConfig
 from regard.nn.decoders import (
     EncoderDecoder,
     summary_of,
@@ -29,20 +30,48 @@ from regard.nn.recurrent import Recurrent
 from regard.nn.transformer import DecoderLayer, TransformerDecoder
 
 
+@dataclass(frozen=True)
+class Trunk:
+    """A trained network of images: of a run, or a published one of transformers.
+
+    `path` is the folder of a run with a `vit`, the folder of a published model or its
+    name on the hub. Images have sides of `image` pixels, by default as in its training.
+    The network is kept fixed if `frozen`, else trained further. `sizes` are its own;
+    training fills them in, so that a trained run needs that folder no longer.
+    """
+
+    path: str
+    image: Size | None = None
+    frozen: bool = True
+    sizes: VitConfig | TowerConfig | None = None
+
+    def check_sizes(self) -> VitConfig | TowerConfig:
+        """Return the sizes, which must be known.
+
+        Raises:
+            ValueError: They are not known yet.
+        """
+        if self.sizes is None:
+            raise ValueError(
+                f"the sizes of the trunk {self.path} are not known; give Trunk its sizes"
+            )
+        return self.sizes
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImageEncoderConfig:
     """The part of every captioner's configuration that describes its image encoder.
 
     The side of its images, their channels, and the widths of its convolution stages,
-    each of which halves the sides. A `trunk`, a trained Vision Transformer, replaces
-    the stages; side and channels are then the trunk's.
+    each of which halves the sides. A `trunk`, a trained network, replaces the stages;
+    side and channels are then the trunk's.
     """
 
     image: Size = 64
     channels: Literal[1, 3] = 3
     stages: tuple[Size, ...] = (32, 64, 128)
     dropout: Share = 0.3
-    trunk: VitTrunk | None = None
+    trunk: Trunk | None = None
 
     def __post_init__(self) -> None:
         if not self.stages and self.trunk is None:
@@ -53,14 +82,14 @@ class ImageEncoderConfig:
         """Cells along one side of the image."""
         if self.trunk is None:
             return cells_of(self.image, len(self.stages))
-        return self.image // self.trunk.check_sizes().patch
+        return self.trunk.check_sizes().grid_side(self.image)
 
-    def encoder(self) -> GridEncoder | VitGrid:
+    def encoder(self) -> GridEncoder | TrunkGrid:
         """Return the image encoder, with fresh weights."""
         if self.trunk is None:
             return GridEncoder(self.channels, self.stages, self.side)
-        vit = VitEncoder(self.trunk.check_sizes())
-        return VitGrid(vit, frozen=self.trunk.frozen)
+        network = self.trunk.check_sizes().encoder()
+        return TrunkGrid(network, frozen=self.trunk.frozen)
 
 
 class Captioner(EncoderDecoder):

@@ -21,7 +21,13 @@ from regard.attention.scores import TanhDot
 from regard.models.classifier import Classifier
 from regard.models.elmo import ElmoStates, make_embedding
 from regard.models.sizes import Share, Size
-from regard.nn.layers import AveragePooling, Dropout, MaximumPooling, Pooling
+from regard.nn.layers import (
+    AveragePooling,
+    Dropout,
+    MaximumPooling,
+    Pooling,
+    WordDropout,
+)
 from regard.nn.recurrent import SequenceReader, read_in_parts
 from regard.shapes import (
     ClassLogits,
@@ -60,6 +66,8 @@ class HanConfig:
     sentences: PoolingName = "attention"
     longest_sentence: Size = 60
     dropout: Share = 0.0
+    word_dropout: Share = 0.0
+    """The probability that training replaces a word by the unknown one."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,7 @@ class Han(Classifier):
 
     def __init__(self, vocabulary: int, classes: int, config: HanConfig):
         super().__init__()
+        self.word_dropout = WordDropout(config.word_dropout)
         self.embedding = make_embedding(vocabulary, config.embedding, config.dropout)
         self.words = HanLevel(self.embedding.width, config, config.words, parts=PARTS)
         self.sentences = HanLevel(self.words.width, config, config.sentences)
@@ -152,7 +161,8 @@ class Han(Classifier):
 
         One row per sentence, and the rows of each document.
         """
-        sentences = self.words(self.embedding(tokens), lengths)
+        words = self.embedding(self.word_dropout(tokens))
+        sentences = self.words(words, lengths)
         rows = sentences.index_select(0, places.flatten())
         documents = rows.unflatten(0, places.shape)
         return self.output(self.sentences(documents, counts))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.attention import Attend
 from regard.attention.memory import Memory
 from regard.models.attention import SCORES, AlignConfig, ScoreName
-from regard.models.sizes import Share, Sides, Size
+from regard.models.sizes import EncoderDecoderDefaults, Share, Size
 from regard.nn.decoders import (
     Encoder,
     EncoderDecoder,
@@ -30,7 +30,7 @@ from regard.shapes import States, Step, Tokens
 
 
 @dataclass(frozen=True)
-class LuongConfig(Sides, AlignConfig):
+class LuongConfig(EncoderDecoderDefaults, AlignConfig):
     """The sizes and options of `Luong`.
 
     The paper has embedding and width 1000, 4 layers and a one-directional encoder.

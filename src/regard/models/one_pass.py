@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.models.attention import AttentionConfig
-from regard.models.sizes import Share, Sides, Size
+from regard.models.sizes import EncoderDecoderDefaults, Share, Size
 from regard.nn.decoders import (
     Encoder,
     EncoderDecoder,
@@ -28,7 +28,7 @@ from regard.shapes import States, Tokens
 
 
 @dataclass(frozen=True)
-class OnePassConfig(Sides, AttentionConfig):
+class OnePassConfig(EncoderDecoderDefaults, AttentionConfig):
     """The sizes and options of `OnePass`.
 
     The output layer shares the target embedding's weight. With `shared` both languages

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from torch import nn
 
 from regard.config.loader import Discriminated, Registry
-from regard.models.sizes import Share, Sides, Size
+from regard.models.sizes import EncoderDecoderDefaults, Share, Size
 from regard.nn.decoders import EncoderDecoder
 from regard.nn.encoders import ConvolutionalEncoder
 from regard.nn.layers import OpenEmbedding, TokenEmbedding
@@ -72,7 +72,7 @@ class Convolutional(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairConfig(Sides):
+class PairConfig(EncoderDecoderDefaults):
     """The encoder of one model and the decoder of another.
 
     Each part has the settings of its model; settings of the other part have no effect.

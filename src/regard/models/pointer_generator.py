@@ -16,7 +16,7 @@ from regard.models.attention import (
     HistoryName,
     make_attend,
 )
-from regard.models.sizes import Share, Sides, Size
+from regard.models.sizes import EncoderDecoderDefaults, Share, Size
 from regard.nn.decoders import (
     Decoder,
     Encoder,
@@ -35,7 +35,7 @@ from regard.shapes import Step
 
 
 @dataclass(frozen=True)
-class PointerConfig(Sides, AlignConfig):
+class PointerConfig(EncoderDecoderDefaults, AlignConfig):
     """The sizes and options of `PointerGenerator`.
 
     The paper has embedding 128, width 256, attention 512; both sides share one

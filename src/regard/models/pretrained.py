@@ -349,11 +349,11 @@ class Pretrained(nn.Module, ReportsWeights):
                 weight.copy_(tensor)
 
 
-def build_network(config: PretrainedConfig, kind: str, **changes: Any) -> Any:
+def build_network(config: Any, kind: str, **changes: Any) -> Any:
     """Build a network of transformers with fresh weights, without a pooler.
 
     Args:
-        config: A complete configuration.
+        config: A complete configuration, which has a `network_config`.
         kind: Name of an automatic class, such as `AutoModelForCausalLM`, or of a class
             with a head of `HEADS`.
         changes: Values that replace those of the configuration.
@@ -369,7 +369,9 @@ def build_network(config: PretrainedConfig, kind: str, **changes: Any) -> Any:
         if not kind.startswith("Auto"):
             return getattr(library, kind)._from_config(values)
         network = getattr(library, kind).from_config(values)
-    if kind == "AutoModel" and "pooler" in dict(network.named_children()):
+    pooler = dict(network.named_children()).get("pooler")
+    # a mean has no weights, and networks of convolutions require theirs
+    if kind == "AutoModel" and pooler and next(pooler.parameters(), None) is not None:
         network.pooler = None
     return network
 

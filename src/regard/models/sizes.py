@@ -10,7 +10,7 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
-class Sides:
+class EncoderDecoderDefaults:
     """Defaults for the configuration of an encoder-decoder."""
 
     shared: bool = False

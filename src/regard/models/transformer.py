@@ -13,7 +13,7 @@ from regard.models.attention import (
     PositionsName,
     SelfAlignChoice,
 )
-from regard.models.sizes import Share, Sides, Size
+from regard.models.sizes import EncoderDecoderDefaults, Share, Size
 from regard.nn.decoders import Encoder, EncoderDecoder
 from regard.nn.layers import (
     EncoderLayer,
@@ -29,7 +29,7 @@ from regard.nn.transformer import DecoderLayer, TransformerDecoder, TransformerE
 
 
 @dataclass(frozen=True)
-class TransformerConfig(Sides, AttentionConfig):
+class TransformerConfig(EncoderDecoderDefaults, AttentionConfig):
     """The sizes and options of `Transformer`.
 
     The paper's base model has 6 layers, width 512, hidden 2048, 8 heads, dropout 0.1

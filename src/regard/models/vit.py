@@ -4,7 +4,7 @@ Dosovitskiy et al. 2021 (2010.11929), as a classifier and as an image encoder.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from einops import rearrange
@@ -21,7 +21,7 @@ from regard.nn.layers import (
     LearnedGrid,
     PreNorm,
 )
-from regard.shapes import ClassLogits, Float, Images, States
+from regard.shapes import ClassLogits, Float, States
 
 Pixels = Float[Tensor, "batch channel image_height image_width"]
 DEVIATION = 0.02
@@ -69,7 +69,15 @@ class VitConfig(AttentionConfig):
     @property
     def side(self) -> int:
         """Patches along a side."""
-        return self.image // self.patch
+        return self.grid_side(self.image)
+
+    def grid_side(self, image: int) -> int:
+        """Return the patches along a side of an image of so many pixels."""
+        return image // self.patch
+
+    def encoder(self) -> "VitEncoder":
+        """Return the encoder, with fresh weights."""
+        return VitEncoder(self)
 
     @property
     def marks(self) -> int:
@@ -213,60 +221,42 @@ class Vit(nn.Module):
         return self.output(pooled)
 
 
-@dataclass(frozen=True)
-class VitTrunk:
-    """The Vision Transformer of the trained run in the folder `vit`.
+class TrunkGrid(nn.Module):
+    """The states of a trained network's cells are the memory, row by row.
 
-    It is kept fixed if `frozen`, else trained further. `sizes` are those of its model;
-    training fills them in, so that a trained run needs that folder no longer.
+    The network returns states `(batch, position, width)`; its `config` has the `marks`,
+    the positions before the cells, and the `width`. The summary is the first state, that
+    of [CLS], or the cells' mean without one. Unlike a cell of `GridEncoder`, a cell may
+    have read the whole image. A `frozen` network has no gradient and is always in
+    evaluation mode.
     """
 
-    vit: str
-    frozen: bool = True
-    sizes: VitConfig | None = None
-
-    def check_sizes(self) -> VitConfig:
-        """Return the sizes, which must be known.
-
-        Raises:
-            ValueError: They are not known yet.
-        """
-        if self.sizes is None:
-            raise ValueError(
-                f"the sizes of the ViT in {self.vit} are not known; give VitTrunk its VitConfig"
-            )
-        return self.sizes
-
-
-class VitGrid(nn.Module):
-    """The patches' states after the last norm are the memory, row by row.
-
-    The summary is the state of [CLS], or the patches' mean without one. Unlike a cell
-    of `GridEncoder`, a patch has read the whole image. A `frozen` Vision Transformer
-    has no gradient and is always in evaluation mode.
-    """
-
-    def __init__(self, vit: VitEncoder, *, frozen: bool = False):
+    def __init__(self, vit: nn.Module, *, frozen: bool = False):
         super().__init__()
-        self.vit = vit.requires_grad_(False).eval() if frozen else vit
+        # the name in the weights of runs, from when it was always a VitEncoder
+        self.vit: Any = vit.requires_grad_(False).eval() if frozen else vit
         self.frozen = frozen
-        self.memory_width = self.summary_width = vit.norm.normalized_shape[0]
+        self.memory_width = self.summary_width = self.vit.config.width
 
-    def train(self, mode: bool = True) -> "VitGrid":
-        """Set the mode; a frozen Vision Transformer stays in evaluation mode."""
+    def train(self, mode: bool = True) -> "TrunkGrid":
+        """Set the mode; a frozen network stays in evaluation mode."""
         super().train(mode)
         self.vit.train(mode and not self.frozen)
         return self
 
-    def forward(self, images: Images) -> Memory:
-        """Return a memory `(batch, patch, memory_width)` of images.
+    def read(self, images: Pixels) -> States:
+        """Return the states of all positions of images. Raises as the network."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            return self.vit(images)
+
+    def forward(self, images: Pixels | States) -> Memory:
+        """Return a memory `(batch, cell, memory_width)` of images, or of their states.
 
         Raises:
-            ValueError: As `VitEncoder`.
+            ValueError: As the network.
         """
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
-            states = self.vit(images)
-        marks = len(self.vit.marks)
-        patches = states[:, marks:]
-        summary = states[:, 0] if marks else patches.mean(1)
-        return Memory(patches, patches, summary=summary)
+        states = self.read(images) if images.ndim == 4 else images
+        marks = self.vit.config.marks
+        cells = states[:, marks:]
+        summary = states[:, 0] if marks else cells.mean(1)
+        return Memory(cells, cells, summary=summary)

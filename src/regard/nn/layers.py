@@ -130,6 +130,15 @@ class VariationalDropout(Dropout):
         return states * super().forward(mask)
 
 
+class WordDropout(Dropout):
+    """In training, replace tokens by the unknown one with probability `rate` (after Iyyer 2015, P15-1162)."""
+
+    def forward(self, states: Ids) -> Ids:
+        """Return the tokens `(*batch,)`; padding stays."""
+        mask = super().forward(torch.ones(states.shape, device=states.device))
+        return states.where((mask > 0) | (states == SPECIAL.pad), SPECIAL.unknown)
+
+
 class EncoderLayer(nn.Module):
     """Self-attention and feed-forward, each inside its residual."""
 

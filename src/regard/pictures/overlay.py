@@ -38,16 +38,21 @@ Maps = Float[np.ndarray, "image row column"]
 
 
 def overlay(
-    photo: Pixels, weights: Float[np.ndarray, "row column"], *, title: str = ""
+    photo: Pixels,
+    weights: Float[np.ndarray, "row column"],
+    *,
+    title: str = "",
+    contrast: bool = False,
 ) -> Figure:
     """Plot a photograph, and the same under a heat map of its patches' weights.
 
-    Weights are interpolated between the centers of patches.
+    Weights are interpolated between the centers of patches. `contrast` is as of
+    `overlays`.
 
     Raises:
         InputError: matplotlib is not installed, or no installed font has a character.
     """
-    return overlays(photo, weights[None], [""], title=title)
+    return overlays(photo, weights[None], [""], title=title, contrast=contrast)
 
 
 def overlays(
@@ -58,6 +63,7 @@ def overlays(
     title: str = "",
     remarks: Sequence[str] = (),
     notes: Sequence[str] = (),
+    contrast: bool = False,
 ) -> Figure:
     """Plot a photograph, and the same once per word under a heat map (Xu 2015, figure 2).
 
@@ -67,6 +73,8 @@ def overlays(
         title: The title; further lines are details.
         remarks: A remark on each word, which the greatest weight follows.
         notes: Lines below the title.
+        contrast: Color each map from its least to its greatest weight, which shows
+            where a nearly even map has more.
 
     Raises:
         InputError: As `overlay`.
@@ -75,9 +83,15 @@ def overlays(
     images = [("", "", photo)]
     remarks = remarks or [""] * len(words)
     for word, remark, item in zip(words, remarks, weights, strict=True):
-        greatest = f"up to {item.max(initial=0.0):.3g}"
-        below = ", ".join(filter(None, (remark, greatest)))
-        images.append((shorten(word, longest=30), below, apply_heat(photo, item)))
+        least = item.min() if contrast else 0.0
+        greatest = item.max(initial=0.0)
+        extent = (
+            f"{least:.3g} to {greatest:.3g}" if contrast else f"up to {greatest:.3g}"
+        )
+        below = ", ".join(filter(None, (remark, extent)))
+        end = greatest - least if contrast else scale_end(item)
+        pixels = apply_heat(photo, item - least, end)
+        images.append((shorten(word, longest=30), below, pixels))
     if len(weights) and all(map(is_nearly_uniform, weights)):
         notes = (*notes, NO_PART)
     rows = -(-len(images) // COLUMNS)
@@ -104,19 +118,23 @@ def overlays(
         place: Any = {"location": "bottom", "shrink": 0.35, "anchor": (0.0, 1.0)}
         bar = figure.colorbar(ScalarMappable(cmap=colors), ax=figure.axes, **place)
         bar.set_ticks([0, 1], labels=["0", "1"])
-        bar.set_label(
+        shade = (
             "share of an image's greatest weight, or of "
-            f"{UNIFORM_MULTIPLE} times an even one if that is more",
-            loc="left",
+            f"{UNIFORM_MULTIPLE} times an even one if that is more"
         )
+        if contrast:
+            shade = "from the least weight of an image, 0, to its greatest, 1"
+        bar.set_label(shade, loc="left")
     return figure
 
 
 def apply_heat(
-    photo: Pixels, weights: Float[np.ndarray, "row column"]
+    photo: Pixels, weights: Float[np.ndarray, "row column"], end: float
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """Return a photograph under the heat map of patch weights."""
-    return blend(photo, interpolate_patches(weights, *photo.shape[:2]), is_dark(photo))
+    """Return a photograph under the heat map of patch weights on a scale up to `end`."""
+    height, width = photo.shape[:2]
+    shares = interpolate_patches(weights, height, width, end)
+    return blend(photo, shares, is_dark(photo))
 
 
 def blend(
@@ -133,13 +151,13 @@ def blend(
 
 
 def interpolate_patches(
-    weights: Float[np.ndarray, "row column"], height: int, width: int
+    weights: Float[np.ndarray, "row column"], height: int, width: int, end: float
 ) -> Float[np.ndarray, "height width"]:
-    """Return the weight at each pixel as a share of the scale.
+    """Return the weight at each pixel as a share of a scale up to `end`.
 
     It is linear between the centers of patches.
     """
-    result = weights / max(scale_end(weights), np.finfo(weights.dtype).tiny)
+    result = weights / max(end, np.finfo(weights.dtype).tiny)
     for size in (height, width):
         centers = (np.arange(len(result)) + 0.5) * size / len(result)
         pixels = np.arange(size) + 0.5

@@ -146,7 +146,9 @@ def select_heads(maps: HeadMaps, view: str, numbers: Numbers) -> HeadMaps:
     """
     if view == "rollout":
         if numbers is not None:
-            raise InputError("a rollout combines all layers and heads; choose no map")
+            raise InputError(
+                "a rollout combines all layers and heads. Remove --layer, --head and --map (maps in Python)."
+            )
         if not maps.is_self_attention or len(maps.layers) < 2:
             raise InputError(
                 "the view rollout needs several self-attention layers with residuals, "

@@ -35,7 +35,7 @@ log = logging.getLogger("regard")
 
 
 @dataclass(frozen=True)
-class Worker:
+class Predictor:
     """A loaded model and what is computed of rows.
 
     Attributes:
@@ -49,7 +49,7 @@ class Worker:
     batch_size: int = BATCH
 
 
-def build_predictor(run: Run[Any, Any], options: PredictOptions) -> Worker:
+def build_predictor(run: Run[Any, Any], options: PredictOptions) -> Predictor:
     """Build a worker that predicts."""
 
     def make_example(row: RawRow, place: str) -> Any:
@@ -66,10 +66,10 @@ def build_predictor(run: Run[Any, Any], options: PredictOptions) -> Worker:
         return records
 
     # what is sampled must not depend on the rows beside it
-    return Worker(make_example, predict, 1 if run.samples(options) else BATCH)
+    return Predictor(make_example, predict, 1 if run.samples(options) else BATCH)
 
 
-def build_embedder(embed: Callable[[Sequence[str]], list[Record]]) -> Worker:
+def build_embedder(embed: Callable[[Sequence[str]], list[Record]]) -> Predictor:
     """Build a worker that embeds texts by a function of several texts."""
 
     def make_example(row: RawRow, place: str) -> str:
@@ -79,7 +79,7 @@ def build_embedder(embed: Callable[[Sequence[str]], list[Record]]) -> Worker:
         pairs = zip(texts, embed(texts), strict=True)
         return [{"text": text} | values for text, values in pairs]
 
-    return Worker(make_example, compute)
+    return Predictor(make_example, compute)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Request:
         run: The folder of the run.
         settings: The options, in plain values.
         inputs: The files.
-        reader: How their rows are read.
+        reader: How to parse their rows.
         part_rows: The most rows of an input in one part.
         skip_bad: Whether bad rows are left out and counted.
     """
@@ -151,8 +151,8 @@ def begin(folder: Path, request: Request) -> Job:
     """Begin or continue the job in a folder.
 
     Raises:
-        InputError: The folder has files of something else, or of another job; an input
-            cannot be read or lacks columns.
+        InputError: The folder contains other files, or of another job; an input
+            is damaged or lacks columns.
         RunError: The folder cannot be written.
     """
     description = request.to_json()
@@ -198,7 +198,7 @@ def check_description(path: Path, description: Record) -> None:
         )
 
 
-def run_job(job: Job, worker: Worker) -> Record:
+def run_job(job: Job, worker: Predictor) -> Record:
     """Compute the parts that nobody has computed, and write the manifest.
 
     A process takes a part by its lock, so processes need not know of each other; a
@@ -237,7 +237,7 @@ def show_progress(job: Job, *, silent: bool = False) -> "tqdm[Any]":
     return begin_progress(title, rows, done, silent=silent)
 
 
-def take_part(job: Job, number: int, worker: Worker, progress: "tqdm[Any]") -> bool:
+def take_part(job: Job, number: int, worker: Predictor, progress: "tqdm[Any]") -> bool:
     """Compute and write a part; False if another process computes it."""
     span = job.spans[number]
     request = job.request
@@ -275,7 +275,7 @@ def take_part(job: Job, number: int, worker: Worker, progress: "tqdm[Any]") -> b
 
 def compute_rows(
     rows: Sequence[RawRow],
-    worker: Worker,
+    worker: Predictor,
     collector: RowCollector,
     progress: "tqdm[Any]",
 ) -> list[Record]:

@@ -1,6 +1,6 @@
 """Training from Python.
 
-`train` takes recipes and run files, `fit` a model and an objective of your own.
+`train` takes recipes and run files, `fit` your own model and objective.
 """
 
 import json
@@ -66,7 +66,7 @@ def train(
         out: The run's folder. Default: `runs/` and the recipe's name.
         resume: Continue the run that is in the folder.
         allow_change: Resume although settings, data or the environment have changed.
-        task: The class of the run, as of `regard.load`.
+        task: The class of the run; see `regard.load`.
         **settings: Sections of the run file with the keys to replace, nested to any
             depth. `data` may be rows in memory: a list of mappings, a data frame, a data
             set that yields mappings, or these as its `train`, `valid`, `test`.
@@ -83,9 +83,12 @@ def train(
     named_settings, sets = name_rows(settings)
     with show_log():
         overrides = list_overrides(named_settings)
-        config = run_file.read(path, overrides, is_new=True)
+        notes: list[str] = []
+        config = run_file.read(path, overrides, is_new=True, say=notes.append)
         config = replace(config, data=replace_rows(config.data, sets))
-        train_file(config, folder, resume=resume, allow_change=allow_change)
+        train_file(
+            config, folder, resume=resume, allow_change=allow_change, notes=notes
+        )
         run: Any = load(folder, task=task or run_file.ANY_TASK)
     run.config = replace(run.config, data=replace_rows(run.config.data, sets))
     return run
@@ -110,7 +113,7 @@ def show_log() -> Iterator[None]:
 
 
 def name_rows(settings: Settings) -> tuple[Settings, dict[str, Records]]:
-    """Return settings with names in place of rows of `data`, and the rows by set."""
+    """Return settings with names instead of rows of `data`, and the rows by set."""
     data = settings.get("data")
     if records_of(data) is not None:
         data = {"train": data}
@@ -128,7 +131,7 @@ def name_rows(settings: Settings) -> tuple[Settings, dict[str, Records]]:
 
 
 def replace_rows(data: Any, sets: Mapping[str, Records]) -> Any:
-    """Return a `data:` section with rows in place of their names."""
+    """Return a `data:` section with rows instead of their names."""
     return replace(data, **sets) if sets else data
 
 

@@ -24,7 +24,7 @@ Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Record:
+class RunSummary:
     """A run in short.
 
     Attributes:
@@ -33,8 +33,8 @@ class Record:
         model: The name of its model.
         steps: The updates of its training so far.
         planned: The updates that its run file plans.
-        figures: Its metrics as `test/...` and `valid/...`; unfinished, those of the
-            last validation.
+        figures: Its metrics as `test/...` and `valid/...`; unfinished, of the last
+            validation.
         finished: Whether its training has ended.
         parameters: The number of its parameters; None before its training has ended.
         date: When it was last written, in seconds since 1970.
@@ -74,11 +74,11 @@ class Record:
         return asdict(self) | {"date": self.written}
 
 
-def read_record(folder: Path) -> Record:
+def read_record(folder: Path) -> RunSummary:
     """Read the run in a folder.
 
     Raises:
-        InputError: The folder is no run, or a file is damaged.
+        InputError: The folder is not a run, or a file is damaged.
     """
     run = RunDirectory.open(folder)
     config = read_settings(run) if run.has(CONFIG) else {}
@@ -100,9 +100,9 @@ def read_record(folder: Path) -> Record:
     final = {name: result[name] for name in result if name not in ABOUT_TRAINING}
     for name, value in result.items():
         if not isinstance(value, int | float):
-            raise InputError(f"{folder / RESULT}: {name} is no number, {CHANGED}")
+            raise InputError(f"{folder / RESULT}: {name} is not a number, {CHANGED}")
     stats = [entry.stat() for entry in folder.rglob("*") if entry.is_file()]
-    return Record(
+    return RunSummary(
         run=str(folder),
         task=str(config.get("task", "(none)")),
         model=str(model.get("name", "(none)")),
@@ -131,7 +131,7 @@ def read_log(run: RunDirectory) -> list[Entry]:
     """Return the log of a run's training; none without a log.
 
     Raises:
-        InputError: A line is no entry.
+        InputError: A line is not an entry.
     """
     entries = []
     records = run.read_jsonl(METRICS) if run.has(METRICS) else []
@@ -147,7 +147,7 @@ def read_log(run: RunDirectory) -> list[Entry]:
     return entries
 
 
-def list_runs(folder: Path) -> list[Record]:
+def list_runs(folder: Path) -> list[RunSummary]:
     """Return the runs in a folder and below it.
 
     Raises:

@@ -1,8 +1,8 @@
-"""Run files, and the trained runs that lie beside them."""
+"""Run files, and trained runs."""
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, overload
 
@@ -49,6 +49,7 @@ RENAMES = Renames(
             "acting": "meta-rl",
         }
     },
+    keys={"model.trunk.vit": "path"},
     retired={
         "model.closed": 0,
         "model.discriminator": False,
@@ -89,15 +90,20 @@ log = logging.getLogger("regard")
 
 
 def read(
-    path: Path, settings: Sequence[str] = (), *, is_new: bool = False
+    path: Path,
+    settings: Sequence[str] = (),
+    *,
+    is_new: bool = False,
+    say: Callable[[str], object] = log.info,
 ) -> RunConfig:
     """Read a run file with `key.sub=value` settings on top.
 
     Args:
         path: The run file.
-        settings: Settings that replace those of the file; the last one wins.
+        settings: Settings that replace the file's; the last one wins.
         is_new: Recognize usual columns of the table, for a new training. Opening an
             existing run needs no data.
+        say: Is called with a line for each of these columns.
 
     Raises:
         InputError: One line for each mistake.
@@ -111,7 +117,7 @@ def read(
     adapted = adapt_training(path, settings)
     changes = [*settings, *adapted]
     config = loader.load(path, RunConfig, changes, RENAMES, note)
-    recognized = recognize(config, path, settings) if is_new else []
+    recognized = recognize(config, path, settings, say) if is_new else []
     if recognized:
         config = loader.load(path, RunConfig, [*changes, *recognized], RENAMES, note)
     if any(setting.startswith("training.warmup=") for setting in adapted):
@@ -119,25 +125,30 @@ def read(
     return config
 
 
-def recognize(config: RunConfig, path: Path, settings: Sequence[str]) -> list[str]:
-    """Return the settings of usual columns that nobody named, and log them.
+def recognize(
+    config: RunConfig,
+    path: Path,
+    settings: Sequence[str],
+    say: Callable[[str], object],
+) -> list[str]:
+    """Return the settings of usual columns that nobody named, and say which these are.
 
     The columns of a recipe are examples.
     """
     data = None
     if path.parent != FOLDER:
         data = loader.read_tree(path, ()).plain().get("data")
-    given = {*(data or ())}
+    set_keys = {*(data or ())}
     for setting in settings:
         section, _, key = setting.partition("=")[0].strip().partition(".")
         if section == "data" and not key:
             return []
-        given |= {key} if section == "data" else set()
-    columns = recognize_columns(config.data, given)
+        set_keys |= {key} if section == "data" else set()
+    columns = recognize_columns(config.data, set_keys)
     for key, column in columns.items():
         names = column if isinstance(column, list) else [column]
         word = "" if key == SEPARATOR else "columns " if len(names) > 1 else "column "
-        log.info("using %s%s as %s", word, ", ".join(map(repr, names)), key)
+        say(f"using {word}{', '.join(map(repr, names))} as {key}")
     return [f"data.{key}={json.dumps(column)}" for key, column in columns.items()]
 
 
@@ -188,10 +199,10 @@ def make_schema() -> dict[str, Any]:
 
 
 SIZE_FACTOR, FREE_SIZE = 4, 1 << 28
-"""A model may have this many times the bytes of its weights, and so many more, for
+"""A model may have this many times the bytes of its weights, plus this constant, for
 tables that are not saved."""
 TENSOR_FACTOR, FREE_TENSORS = 10, 1000
-"""A model may make this many tensors for each one of its weights, and so many more."""
+"""A model may make this many tensors for each one of its weights, plus this constant."""
 R = TypeVar("R")
 ANY_TASK: Any = object
 
@@ -224,7 +235,7 @@ def load(
     """Open the trained run in a folder.
 
     Args:
-        path: The folder. An unfinished run has the weights of its best checkpoint, or
+        path: The folder. An unfinished run gets the weights of its best checkpoint, or
             of its newest without a validation.
         device: The kind of device; `auto` is an accelerator if there is one.
         allow_missing: Leave parameters that the weights lack as they are initialized.
@@ -286,9 +297,12 @@ class ModelOutline(TorchFunctionMode):
         if func in (torch.randn, torch.rand):
             func = torch.empty
             kwargs.pop("generator", None)
+        # ConvNeXt reads the numbers, one for each layer
+        has_numbers = func is torch.linspace and kwargs.get("device") == "cpu"
         if func in _device._device_constructors():
-            kwargs["device"] = "meta"
-            self.count += 1
+            if not has_numbers:
+                kwargs["device"] = "meta"
+            self.count += kwargs.get("steps", args[-1]) if has_numbers else 1
             if self.count > self.limit:  # other calls restore the state of gradients
                 raise InputError(
                     f"{self.location} describes far more layers than the weights have; "
@@ -343,10 +357,10 @@ def read_checkpoint(folder: RunDirectory, settings: Training) -> dict[str, Tenso
     """Return the weights of the best checkpoint, or of the newest without a validation.
 
     They are averaged where the run averages them. A line says which checkpoint it is.
-    The folder is only read, since another process may be training the run.
+    Nothing is written to the folder, since another process may be training the run.
 
     Raises:
-        InputError: There is no checkpoint, or it is damaged.
+        InputError: The checkpoint is missing or damaged.
     """
     checkpoint = folder.checkpoints.newest()
     if checkpoint is None:
@@ -362,7 +376,7 @@ def read_checkpoint(folder: RunDirectory, settings: Training) -> dict[str, Tenso
                 checkpoint = folder.checkpoints.load(update)
     log.warning(
         "%s: this run is unfinished: its %s checkpoint, of update %d, is used; regard "
-        "train --out %s --resume goes on",
+        "train --out %s --resume continues it",
         *(folder.path, kind, checkpoint.step, folder.path),
     )
     weights = checkpoint.tensors("model")
@@ -377,7 +391,7 @@ def apply_average(
     """Return a checkpoint's weights with their averages.
 
     It has tied weights by each name and their average by one: a weight without an
-    average has that of an equal one.
+    average gets the one of an equal weight.
     """
     result = {**weights, **average}
     for name in weights.keys() - average.keys():

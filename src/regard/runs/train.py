@@ -4,7 +4,7 @@ import json
 import logging
 import platform
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from datetime import timedelta
@@ -19,6 +19,7 @@ from regard.errors import InputError
 from regard.images import Preparation
 from regard.metrics import Metrics
 from regard.models.pretrained import PretrainedConfig, PretrainedVisionConfig
+from regard.models.published import find_published
 from regard.models.published_images import complete_images
 from regard.runs import run_file
 from regard.runs.run_file import CONFIG, ENVIRONMENT, check_sizes
@@ -33,7 +34,12 @@ from regard.storage.tensors import load_into, separate_tensors
 from regard.storage.verified_files import CHANGED
 from regard.tasks.base import SOURCE, TARGET, TOKENIZER, Setup
 from regard.tasks.catalog import TASKS
-from regard.tasks.fine_tuning import FineTuning, PretrainedSource, load_parts
+from regard.tasks.fine_tuning import (
+    FineTuning,
+    PretrainedPart,
+    PretrainedSource,
+    load_parts,
+)
 from regard.tasks.options import EvaluationOptions
 from regard.tasks.run import RunConfig, describe_search
 from regard.tasks.seq2seq.run import TokenizerPair
@@ -50,7 +56,11 @@ from regard.training.settings import (
     use_threads,
 )
 from regard.training.snapshot import keep_random_state
-from regard.training.update import ProcessGroup, explain_lost_processes
+from regard.training.update import (
+    ProcessGroup,
+    explain_lost_processes,
+    join_processes,
+)
 from regard.version import VERSION
 from regard.work import divide_among, watch_training
 
@@ -254,6 +264,7 @@ def train(
     resume: bool = False,
     allow_change: bool = False,
     begin: Begin | None = None,
+    notes: Sequence[str] = (),
 ) -> Metrics:
     """Train a run file in a folder, or continue the run in it.
 
@@ -265,7 +276,8 @@ def train(
         resume: Continue the run that is in the folder.
         allow_change: Resume although settings, data or the environment changed.
         begin: Makes the setup once the folder is locked and the seed is set; by default
-            that of the run file's task.
+            the task's.
+        notes: Lines to log once the data has proved valid.
 
     Returns:
         The contents of `result.json`: metrics on the validation set, decoded
@@ -281,7 +293,7 @@ def train(
     device = choose_device(config.training.device)
     config = resolve_precision(config, device)
     limit = config.training.process_timeout
-    process = PartialState(cpu=device == "cpu", timeout=timedelta(seconds=limit))
+    process = join_processes(cpu=device == "cpu", timeout=timedelta(seconds=limit))
     with (
         explain_lost_processes(limit),
         open_folder(out, resume, process) as run,
@@ -289,6 +301,8 @@ def train(
     ):
         torch.manual_seed(config.training.seed)
         config, setup = (begin or begin_task)(config, run, process, resume)
+        for note in notes:
+            log.info(note)
         training = config.training
         if training.epochs is not None:
             batches = len(setup.objective.batches(0)) // process.num_processes
@@ -343,7 +357,7 @@ def train(
                 )
             result |= {f"test/{name}": value for name, value in figures.items()}
         if setup.simplest:
-            log.info("baseline: %s", setup.simplest)
+            log.info("baseline on the validation examples: %s", setup.simplest)
         if process.is_main_process:
             run.write_json(RESULT, result)
     return result
@@ -364,11 +378,7 @@ def begin_task(
     process.wait_for_everyone()
     part = config.source_part if isinstance(config, PretrainedSource) else None
     if isinstance(config, PretrainedSource) and part is not None and not part.has_sizes:
-        source = RunDirectory.open(Path(part.folder))
-        source_config = run_file.read(source.file(CONFIG))
-        part.check(source_config)
-        check_sizes(source, source_config)
-        config = config.with_sizes(source_config)
+        config = config.with_sizes(read_part(part))
     if config.training.start is None:
         setup = TASKS[config.task].setup(config, run, process.num_processes)
         if run.checkpoints.steps():
@@ -376,7 +386,11 @@ def begin_task(
         if isinstance(config.model, PretrainedConfig):
             network: Any = setup.model
             network.load_published(config.model.folder())
-        if part is not None:
+        if part is not None and is_published(part):
+            for name in setup.pretrained:
+                network = setup.model.get_submodule(name)
+                network.load_published(find_published(part.folder)[0])
+        elif part is not None:
             load_parts(
                 setup.model,
                 setup.pretrained,
@@ -400,6 +414,27 @@ def begin_task(
     else:
         load_into(setup.model, weights, fresh=setup.fresh)
     return config, setup
+
+
+def is_published(part: PretrainedPart) -> bool:
+    """Return whether a part is a published model instead of a run."""
+    return part.read_published is not None and not (Path(part.folder) / CONFIG).exists()
+
+
+def read_part(part: PretrainedPart) -> Any:
+    """Return the run file of the run that has a part, or what a published model says.
+
+    Raises:
+        InputError: The folder is missing, incomplete, or of another kind.
+        RunError: The hub does not answer.
+    """
+    if part.read_published is not None and is_published(part):
+        return part.read_published(part.folder)
+    source = RunDirectory.open(Path(part.folder))
+    config = run_file.read(source.file(CONFIG))
+    part.check(config)
+    check_sizes(source, config)
+    return config
 
 
 def test(
@@ -457,8 +492,7 @@ def log_setup(setup: Setup, training: Training) -> None:
         log.info("\n  ".join(("the data", *setup.data.lines())))
         for warning in setup.data.warnings:
             log.warning("warning: %s", warning)
-    lines = ["the training", training.describe(), setup.simplest]
-    log.info("\n  ".join(filter(None, lines)))
+    log.info("the training\n  %s", training.describe())
 
 
 def describe(
@@ -487,10 +521,10 @@ def complete(config: Any, run: RunDirectory, *, writes: bool, resume: bool) -> A
         config: The run file.
         run: The folder of the run.
         writes: Whether this process writes into the folder.
-        resume: Whether the run has begun: its own run file then has everything.
+        resume: Whether the run began before: its own run file then has everything.
 
     Returns:
-        The complete run file; that of another model unchanged.
+        The complete run file; for another model unchanged.
 
     Raises:
         InputError: The published model is missing, incomplete or unsafe.

@@ -25,8 +25,8 @@ from regard.serve.middleware import (
 from regard.serve.openai import BODIES, find_operation
 from regard.serve.requests import (
     HTTPError,
-    Limits,
     RequestBody,
+    ServerLimits,
     busy,
     describe_fault,
     encode,
@@ -66,7 +66,7 @@ END_SECONDS = 1.0
 
 def build_app(
     runs: Sequence[ServedRun],
-    limits: Limits,
+    limits: ServerLimits,
     *,
     hosts: Sequence[str] = LOOPBACK,
     any_address: bool = False,
@@ -162,7 +162,7 @@ class Endpoint:
     """
 
     def __init__(
-        self, runs: Mapping[str, ServedRun], worker: Worker, limits: Limits
+        self, runs: Mapping[str, ServedRun], worker: Worker, limits: ServerLimits
     ) -> None:
         self.runs = runs
         self.worker = worker

@@ -37,7 +37,7 @@ AttributionKinds = Annotated[tuple[Kind, ...], Field(max_length=6)]
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """What a server accepts.
 
     Attributes:
@@ -229,7 +229,7 @@ def read_options(request: RequestBody, kind: type[T]) -> T:
     return kind(**values)
 
 
-def parse(kind: type[B], body: bytes, limits: Limits) -> B:
+def parse(kind: type[B], body: bytes, limits: ServerLimits) -> B:
     """Parse and check a body.
 
     Raises:
@@ -250,7 +250,7 @@ def parse(kind: type[B], body: bytes, limits: Limits) -> B:
     return request
 
 
-def check_values(request: Mapping[str, Any], limits: Limits) -> None:
+def check_values(request: Mapping[str, Any], limits: ServerLimits) -> None:
     """Check the size of a request.
 
     Raises:

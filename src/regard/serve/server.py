@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from regard.errors import InputError, RunError
 from regard.extras import WINDOWS
 from regard.serve.middleware import LOOPBACK, is_address, parse_host
-from regard.serve.requests import Limits
+from regard.serve.requests import ServerLimits
 
 ALL_INTERFACES = ("0.0.0.0", "::")
 """Addresses to listen at for every interface; no browser names them."""
@@ -96,7 +96,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def build_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
+def build_server(app: ASGIApp, limits: ServerLimits) -> uvicorn.Server:
     """Build a server that answers accepted requests before it ends."""
     config = uvicorn.Config(
         app,

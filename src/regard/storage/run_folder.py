@@ -18,6 +18,7 @@ import pydantic
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.extras import PACKAGE
 from regard.storage import atomic
 from regard.storage.atomic import NAME as LOCK
 from regard.storage.atomic import SUFFIX, Lock, discard, explain_errors, replacing, sync
@@ -41,6 +42,8 @@ ENDING = ".safetensors"
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
 LOST_AND_FOUND = "lost+found"
 """The folder that some kinds of file systems, such as ext4, have from the start."""
+RECIPES = PACKAGE / "runs" / "recipes"
+"""The folder of the run files that the package has."""
 CONFIG, WEIGHTS = "config.yaml", "weights.safetensors"
 """The run file of a run, and the file of its weights."""
 METRICS, RESULT = "metrics.jsonl", "result.json"
@@ -72,7 +75,7 @@ class Checkpoint:
         """Return the tensors saved under `group`, on the CPU.
 
         Raises:
-            InputError: There is no such group.
+            InputError: The group is missing.
         """
         return read_tensors(Manifest.read(self.folder).check(group + ENDING))
 
@@ -144,7 +147,7 @@ class Checkpoints:
         )
 
     def newest(self) -> Checkpoint | None:
-        """Return the latest undamaged checkpoint; None if there are no checkpoints.
+        """Return the latest undamaged checkpoint; None without checkpoints.
 
         Damaged ones are skipped with a warning.
 
@@ -171,7 +174,7 @@ class Checkpoints:
         It is renamed first, so that no checkpoint is ever incomplete.
 
         Raises:
-            InputError: There is no checkpoint of this step.
+            InputError: The checkpoint of this step is missing.
         """
         folder = self.folder(step)
         if not folder.is_dir():
@@ -242,7 +245,7 @@ class RunDirectory:
         """Open the run at `path` for reading, even while another process writes it.
 
         Raises:
-            InputError: There is no run, or it cannot be read.
+            InputError: The run is missing or damaged.
         """
         expected = "expected the folder of a run, which regard train writes"
         try:
@@ -283,7 +286,7 @@ class RunDirectory:
     def manifest(self) -> Manifest:
         """The list of the run's files.
 
-        A reader loads it anew each time, since another process may train the run.
+        A reader loads it each time, since another process may train the run.
         """
         return self._manifest if self._lock is not None else Manifest.read(self.path)
 
@@ -330,9 +333,9 @@ class RunDirectory:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """Replace the file `name` by what is written to the temporary path.
+        """Replace the file `name` by the temporary file.
 
-        Just before the rename, the manifest gets the new digest beside the old one, so
+        Just before the rename, the manifest gets the new digest next to the old one, so
         that the file is valid at every moment.
         """
         self._check_writable()
@@ -379,7 +382,7 @@ class RunDirectory:
                 records.append(RECORD.validate_json(line))
             except ValueError as error:
                 raise InputError(
-                    f"{path}:{number}: is no record of a log, a JSON object; remove the "
+                    f"{path}:{number}: is not a record of a log, a JSON object; remove the "
                     "line"
                 ) from error
         return records
@@ -455,10 +458,12 @@ def list_contents(path: Path) -> list[str]:
 
 
 def advise(path: Path) -> str:
-    """Return what to name or to type instead of a path that is no run, if known."""
+    """Return what to name or to type instead of a path that is not a run, if known."""
     inside = Path("runs") / path.name
     if not path.exists() and is_run(inside):
         return f"did you mean {inside}?"
+    if not path.exists() and (RECIPES / f"{path.name}.yaml").is_file():
+        return f"`regard train {path.name}` trains this recipe into {inside}"
     if path.is_dir() and (path / "config.json").is_file():
         return f"regard import {path} --out {inside} makes a run of it"
     return ""

@@ -75,8 +75,10 @@ class Attribution:
     options: AttributionOptions = field(default_factory=AttributionOptions)
     has_heads: bool = False
     """Whether the maps of the first lookups have views (`pictures.views`)."""
-    draw: "Callable[[str], Figure] | None" = None
+    draw: "Callable[..., Figure] | None" = None
     """Draws the run's own figure under a title; by default it is that of `weights`."""
+    has_contrast: bool = False
+    """Whether `draw` takes `contrast=True`, for the view contrast."""
     detail: str = ""
     """What is drawn where no kind is chosen, a line below the title."""
     sides: tuple[str, str] = SIDES
@@ -203,6 +205,13 @@ class Attribution:
                 "the view similarity is of two texts; use regard.similarity, or regard "
                 "show ENCODER 'A<tab>B' --view similarity"
             )
+        if name == "contrast" and self.has_contrast and self.draw is not None:
+            return self.heading, self.draw(self.heading, contrast=True)
+        if name == "contrast":
+            raise InputError(
+                "the view contrast is of maps over an image, and this run reads none; "
+                "leave out the view (--view)"
+            )
         if not self.has_heads:
             raise InputError(
                 f"the view {name} draws layers of heads, which the model of this run does "
@@ -277,6 +286,8 @@ class Attribution:
         line = ", ".join(filter(None, [role and ROLES[role], detail]))
         lines = [show_invisible(shorten_title(self.title)) or "(empty)", line]
         prediction = self.prediction
+        if (self.options.target, self.options.target_tokens) != (None, None):
+            lines.append("the output was given (--force), not predicted")
         if isinstance(prediction, GeneratedText):
             if not prediction.finished:
                 lines.append("the output reached the length limit unfinished")

@@ -9,7 +9,7 @@ How to write a task with the parts of this module and of `run.py`:
   a run, whose `compute_metrics` validates, and implement `collate` and `loss`.
 * `setup` returns `setup_task(...)`: the counts of the sets, the digest of the data and the
   line for the log are computed there.
-* The run implements `compute_metrics(examples, options)` in place of `_evaluate`. The
+* The run implements `compute_metrics(examples, options)`, not `_evaluate`. The
   public verbs of `Run` guard the model against NaN and switch gradients off for `predict`
   and `evaluate`, so tasks call neither `guarded` nor `torch.no_grad` there, and write
   `self.device` for the device of the model.
@@ -125,7 +125,7 @@ def train_on_examples(
     """Train a tokenizer on the texts of examples; for a set on disk once.
 
     Args:
-        examples: The examples. Of a large set on disk `SAMPLE` evenly spaced ones.
+        examples: The examples; `SAMPLE` evenly spaced ones of a large set on disk.
         settings: The settings of the tokenizer.
         name: What to call the texts in the cache.
         read: Returns the texts of some examples.
@@ -133,7 +133,7 @@ def train_on_examples(
     Raises:
         InputError: All texts are blank.
     """
-    if not isinstance(examples, CachedSet):
+    if settings.file is not None or not isinstance(examples, CachedSet):
         return Tokenizer.train(settings, read(examples))
     key = f"{name} {settings}"
     sample = examples
@@ -152,11 +152,11 @@ def train_on_examples(
 
 
 def check_mask(tokenizer: Tokenizer) -> None:
-    """Raise InputError for a vocabulary without an entry for blanks."""
+    """Raise InputError for a vocabulary without a mask token."""
     if tokenizer.special.mask is None:
         raise InputError(
-            f"tokenizer.kind is {tokenizer.settings.kind}, whose vocabulary has no entry "
-            "for blanks; use wordpiece or wordpiece-uncased"
+            f"tokenizer.kind is {tokenizer.settings.kind}, whose vocabulary has no mask "
+            "token; use wordpiece or wordpiece-uncased, or a file with <mask> or [MASK]"
         )
 
 
@@ -167,7 +167,7 @@ def input_columns(run: Run[Any, Any]) -> dict[str, str | int]:
     """Return the column of each of a run's inputs.
 
     It is the column of the data that the run was trained on, else one named like the
-    input. An optional input without a column in the data has none.
+    input. An optional input without a column in the data is left out.
     """
     columns = dict(getattr(run.config.data, "columns", {}))
     if len(run.inputs) == 1 and "source" in columns:
@@ -184,10 +184,10 @@ def row_example(
 ) -> Any:
     """Return the example of a row: of a line, or of values by the keys of the inputs.
 
-    A text in place of a file's bytes is its path, an array is an image.
+    A text instead of a file's bytes is its path, an array is an image.
 
     Raises:
-        InputError: The row is no example; the error has the place.
+        InputError: The row is not an example; the error names the place.
     """
     if isinstance(content, str):
         return run.parse(content, place)
@@ -271,7 +271,7 @@ class TokenBatchObjective(ABC, Generic[E, B]):
             run: Opens a run around a model, whose `compute_metrics` validates.
 
         Raises:
-            InputError: There are no examples, or one is longer than a batch.
+            InputError: The set is empty, or an example is longer than a batch.
         """
         self.open_run = run
         self.train = train
@@ -319,7 +319,7 @@ class TextsObjective(ABC, Generic[B]):
     metric: str
     higher_is_better: bool
     measure: Callable[[Any, Any, int], Metrics]
-    """Returns the metrics of a model on texts, in batches of so many tokens."""
+    """Returns the metrics of a model on texts, in batches of this number of tokens."""
 
     def __init__(self, train: Any, valid: Any, settings: "Training") -> None:
         self.train = train
@@ -367,7 +367,7 @@ class Setup:
     pretrained: Mapping[str, str] = field(default_factory=dict)
     """Parts of the model, with the prefixes of their parameters in the pretrained run."""
     data: DataSummary | None = None
-    """What training reads."""
+    """What training needs."""
     simplest: str = ""
     """A line on the simplest prediction for the validation examples, as a baseline."""
 
@@ -580,7 +580,7 @@ class TokenizerRun(Run[E, P], Generic[E, P]):
 class ReadingRun(TokenizerRun[E, P], Generic[E, P]):
     """A run that predicts something about texts: their tags, spans or labels.
 
-    A model reads the parts of texts. A task implements `collate` and `compute_loss`.
+    A model gets the parts of texts. A task implements `collate` and `compute_loss`.
 
     Attributes:
         rows: Parts in one batch of inference.
@@ -624,7 +624,7 @@ class ReadingRun(TokenizerRun[E, P], Generic[E, P]):
 
 
 class ReadingObjective(TokenBatchObjective[Any, TextBatch]):
-    """The loss of a run that reads texts, on the parts of its training texts."""
+    """The loss of a run for texts, on the parts of its training texts."""
 
     def __init__(
         self,

@@ -171,7 +171,7 @@ ROWS = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class WordStates:
     """The words of a text, and the states of each in all layers, h_0 first."""
 
     words: Sequence[str]
@@ -230,7 +230,7 @@ class ElmoRun(TextRun[Prediction]):
             "each by itself"
         )
 
-    def embed_words(self, texts: Sequence[str]) -> list[Words]:
+    def embed_words(self, texts: Sequence[str]) -> list[WordStates]:
         """Return the words of each text with their states.
 
         A text is read as a whole, however long it is.
@@ -252,7 +252,7 @@ class ElmoRun(TextRun[Prediction]):
             with check_output(self.model):
                 states = word_states(self.model, characters, lengths)
             for row, words in enumerate(rows):
-                results.append(Words(words, states[:, row, : len(words)].cpu()))
+                results.append(WordStates(words, states[:, row, : len(words)].cpu()))
         return results
 
     def layers(

@@ -494,7 +494,7 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
 
 
 @dataclass(frozen=True)
-class Line:
+class EpisodeLine:
     """An example as a line of JSON: paths of images."""
 
     examples: dict[str, list[str]]
@@ -563,7 +563,7 @@ class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
 
     def parse(self, line: str, place: str = "text 1") -> FewShotExample:
         try:
-            values = TypeAdapter(Line).validate_json(line)
+            values = TypeAdapter(EpisodeLine).validate_json(line)
         except ValidationError:
             raise InputError(f"{place}: {quote(line)}; expected {FORM}") from None
         return FewShotExample(values.examples, values.image)

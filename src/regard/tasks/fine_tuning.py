@@ -1,14 +1,17 @@
 """Parts of a model that are loaded from another trained run, or from word vectors."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.data.files import read_lines
+from regard.data.word_vectors import read_word_vectors
 from regard.errors import InputError
 from regard.models.sizes import Size
 from regard.nn.layers import TokenEmbedding
@@ -17,9 +20,11 @@ from regard.storage.tensors import load_into
 from regard.tasks.base import load_or_train
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.cooccurrence import cooccurrence_vectors
+from regard.text.kinds import WHOLE_WORDS
 from regard.training.settings import Training
 
 T = TypeVar("T", bound="PretrainedSource")
+log = logging.getLogger("regard")
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class PretrainedPart:
     """What makes such a run."""
     has_sizes: bool
     """Whether the run file has the sizes of the part already."""
+    read_published: Callable[[str], Any] | None = None
+    """Reads the sizes of a published model, where the folder may also be one."""
 
     def check(self, source: Any) -> None:
         """Raise InputError if the other run, with run file `source`, has another task."""
@@ -85,17 +92,24 @@ def load_parts(
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Word vectors that training starts from, computed from files and training texts.
+    """Word vectors that training starts from: published, or computed from texts."""
 
-    The vocabulary is counted over both.
-    """
-
-    cooccurrence: str | tuple[str, ...]
-    """Text files, one paragraph a line."""
+    cooccurrence: str | tuple[str, ...] | None = None
+    """Text files, one paragraph a line. Vectors are computed from these and the training
+    texts, over which the vocabulary is counted."""
     window: Size = 5
     """The most places between two words that occur together."""
     fixed: bool = False
     """Whether to keep the vectors in training, so that all words stay comparable."""
+    file: str | None = None
+    """A file of published vectors: `.vec` of word2vec or fastText, `.txt` of GloVe."""
+
+    def __post_init__(self) -> None:
+        if (self.cooccurrence is None) == (self.file is None):
+            raise ValueError(
+                "expected one of `file` (published vectors) and `cooccurrence` (texts to "
+                "compute vectors from)"
+            )
 
     def check_start(self, start: Any) -> None:
         """Raise ValueError if weights of a starting run would be replaced."""
@@ -110,7 +124,7 @@ class WordVectors:
 
         A run with a checkpoint has its vectors and reads no files.
         """
-        files = self.cooccurrence
+        files = self.cooccurrence or ()
         result = list(texts)
         if not folder.checkpoints.steps():
             for file in [files] if isinstance(files, str) else files:
@@ -125,13 +139,20 @@ def initialize_word_vectors(
     texts: Sequence[str],
     folder: RunDirectory,
 ) -> None:
-    """Set the table of a model's `embedding` to the vectors of the words in texts.
+    """Set the table of a model's `embedding` to the vectors of words.
 
-    A word without neighbors keeps its vector. In a run with a checkpoint the table stays
-    as it is.
+    A word without a vector keeps its random one. In a run with a checkpoint the table
+    stays as it is.
+
+    Args:
+        model: The model.
+        vectors: Where the vectors come from.
+        tokenizer: The tokenizer, whose words are looked for.
+        texts: The texts that vectors are computed from.
+        folder: The folder of the run.
 
     Raises:
-        InputError: The model has no such table, or more numbers per word than words.
+        InputError: The model has no such table, or the vectors do not fit.
     """
     embedding = dict(model.named_children()).get("embedding")
     if not isinstance(embedding, TokenEmbedding):
@@ -142,7 +163,23 @@ def initialize_word_vectors(
     embedding.table.requires_grad_(not vectors.fixed)
     if folder.checkpoints.steps():
         return
-    width = embedding.width
+    if vectors.file is None:
+        values = compute_vectors(vectors, tokenizer, texts, embedding.width)
+    else:
+        values = load_vectors(vectors.file, tokenizer, embedding.width)
+    rows = values.any(-1)
+    with torch.no_grad():
+        embedding.table.weight[rows] = values[rows] / embedding.scale
+
+
+def compute_vectors(
+    vectors: WordVectors, tokenizer: Tokenizer, texts: Sequence[str], width: int
+) -> Tensor:
+    """Compute the vectors of a vocabulary from texts; of unknown words zeros.
+
+    Raises:
+        InputError: The vectors have more numbers than there are words.
+    """
     if width >= tokenizer.size:
         raise InputError(
             f"model.embedding: vectors of {width} numbers need more words than the "
@@ -150,10 +187,41 @@ def initialize_word_vectors(
             "tokenizer.size"
         )
     ids = (tokenizer.encode(text) for text in texts)
-    values = cooccurrence_vectors(ids, tokenizer.size, width, vectors.window)
-    rows = values.any(-1)
-    with torch.no_grad():
-        embedding.table.weight[rows] = values[rows] / embedding.scale
+    return cooccurrence_vectors(ids, tokenizer.size, width, vectors.window)
+
+
+def load_vectors(path: str, tokenizer: Tokenizer, width: int) -> Tensor:
+    """Load the vectors of a vocabulary's words from a file; of other entries zeros.
+
+    One factor gives all numbers together a mean square of one, as a layer above the
+    table expects.
+
+    Raises:
+        InputError: The file is invalid, or has none of the words.
+    """
+    words: dict[str, list[int]] = {}
+    for index, label in enumerate(tokenizer.pieces(range(tokenizer.size))):
+        # A piece inside words is another entry than the same letters as a word.
+        is_word = tokenizer.settings.kind in WHOLE_WORDS
+        is_word = is_word or tokenizer.encode(label) == [index]
+        if is_word and index not in tokenizer.special.all:
+            words.setdefault(label, []).append(index)
+    vectors = read_word_vectors(path, words, width)
+    name = Path(path).name
+    if not vectors:
+        raise InputError(
+            f"vectors: {path} has none of the {len(words):,} words of the vocabulary; "
+            "is it of another language, or is tokenizer.kind not word, space or wordpiece?"
+        )
+    log.info(
+        "vectors: %s of %s words found in %s",
+        *(f"{len(vectors):,}", f"{len(words):,}", name),
+    )
+    values = torch.zeros(tokenizer.size, width)
+    for word, vector in vectors.items():
+        values[words[word]] = torch.from_numpy(vector)
+    size = sum(float(vector @ vector) for vector in vectors.values())
+    return values * (len(vectors) * width / max(size, 1e-12)) ** 0.5
 
 
 R = TypeVar("R", bound="FineTuning")
@@ -229,17 +297,13 @@ class FineTuning:
         """
         assert self.tokenizer is not None  # set when training starts
         vectors = self.vectors
-        if vectors is None:
+        texts = []
+        if vectors is not None and vectors.cooccurrence is not None:
+            texts = vectors.add_texts(read(examples), folder)
+            tokenizer = load_or_train(folder, self.tokenizer, texts)
+        else:
             tokenizer = load_or_train(folder, self.tokenizer, examples, read)
-            return tokenizer, make(self.sizes, tokenizer.size)
-        texts = vectors.add_texts(read(examples), folder)
-        tokenizer = load_or_train(folder, self.tokenizer, texts)
         model = make(self.sizes, tokenizer.size)
-        initialize_word_vectors(
-            model,
-            vectors,
-            tokenizer,
-            texts,
-            folder,
-        )
+        if vectors is not None:
+            initialize_word_vectors(model, vectors, tokenizer, texts, folder)
         return tokenizer, model

@@ -27,7 +27,7 @@ from regard.decoding.streaming import (
     check_prefixes,
 )
 from regard.errors import InputError
-from regard.maps.lookups import Breakdown, Lookups, Patches
+from regard.maps.lookups import Breakdown, ImagePatches, Lookups
 from regard.shapes import Int
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.attribution import Attribution
@@ -106,6 +106,7 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
         rows: Sources in one batch of a search.
         tables: The `data:` section of files with sources and texts.
         source_name: What a source is: `image` or `audio`, a key of requests.
+        has_contrast: Whether `plot` takes `contrast`.
         detail: What the figure of an attribution shows, a line below its title.
     """
 
@@ -117,6 +118,7 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
     }
     rows: ClassVar[int] = 64
     source_name: ClassVar[str]
+    has_contrast: ClassVar[bool] = False
     tables: ClassVar[Any]
     detail: ClassVar[str] = ""
 
@@ -165,11 +167,12 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
     def plot(
         self,
         source: S,
-        patches: Patches,
+        patches: ImagePatches,
         tokens: tuple[str, ...],
         weights: np.ndarray,
         remarks: tuple[str, ...],
         title: str,
+        **options: Any,
     ) -> "Figure":
         """Plot the weights `(token, row, column)` of an output over its source.
 
@@ -178,6 +181,7 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
             tokens: The tokens of the output without END.
             weights: The mean over layers and heads.
             remarks: The gate of each token, none for a model without one.
+            options: `contrast`, if the run `has_contrast`.
         """
 
     @property
@@ -398,14 +402,10 @@ class GeneratingRun(TokenizerRun[E, GeneratedText], Generic[E, S]):
             (lookups,),
             weights,
             options,
-            draw=lambda title: self.plot(
-                source,
-                patches,
-                words,
-                weights,
-                notes,
-                title,
+            draw=lambda title, **options: self.plot(
+                source, patches, words, weights, notes, title, **options
             ),
+            has_contrast=self.has_contrast,
             detail=self.detail,
         )
 

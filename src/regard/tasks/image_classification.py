@@ -30,7 +30,7 @@ from regard.errors import InputError
 from regard.images import Augmentation, Image, Preparation
 from regard.maps import patch_weights
 from regard.maps.alignment import Words
-from regard.maps.lookups import AlternativeMap, Lookups, Patches, patch_labels
+from regard.maps.lookups import AlternativeMap, ImagePatches, Lookups, patch_labels
 from regard.metrics import Metrics
 from regard.models.catalog import IMAGE_CLASSIFIERS, ImageClassifierConfig
 from regard.models.pretrained import PretrainedVision
@@ -111,7 +111,7 @@ class ImageClassification(ImageSettings):
 MOST_MARKS = 8
 """The most tokens before the patches, such as the registers of DINOv2."""
 ROLLOUT_TITLE = (
-    "attention rollout: what the class reads of each patch through all layers"
+    "attention rollout: how much the class attends to each patch, through all layers"
 )
 BATCH_ROWS = 64
 """Images in one batch of inference."""
@@ -279,7 +279,7 @@ class ImageClassificationRun(ImageRun):
             patch_labels(side, side),
             (prediction.text,),
             alternatives={"rollout": AlternativeMap(values, ("rollout",), verbs=verbs)},
-            patches=Patches(photo, side, side),
+            patches=ImagePatches(photo, side, side),
             first="rollout" if is_rollout else None,
         )
         return Attribution(
@@ -288,7 +288,10 @@ class ImageClassificationRun(ImageRun):
             (lookups,),
             weights,
             options,
-            draw=lambda title: overlay(photo, weights, title=title),
+            draw=lambda title, **options: overlay(
+                photo, weights, title=title, **options
+            ),
+            has_contrast=True,
             detail=ROLLOUT_TITLE,
         )
 

@@ -1,8 +1,8 @@
 """The options of a run's verbs, and the predictions that the verbs return.
 
 Options are declared once for Python, the command line and the server: a field's `Option`
-has its help and its bounds; `list_options` returns those of a verb. This module imports
-nothing heavy, because the command line reads it at every start.
+has its help and its bounds; `list_options` returns a verb's options. This module imports
+nothing heavy, because the command line imports it at every start.
 """
 
 import math
@@ -43,7 +43,14 @@ SHAPING = (
 SEARCHING = frozenset({*SAMPLING, *SHAPING})
 """Options of every search whose texts are of one vocabulary."""
 ViewName = Literal[
-    "matrix", "lines", "heads", "reading", "rollout", "entropy", "similarity"
+    "matrix",
+    "lines",
+    "heads",
+    "reading",
+    "rollout",
+    "entropy",
+    "contrast",
+    "similarity",
 ]
 """Views of attention heads."""
 
@@ -58,7 +65,7 @@ class Option:
         above: Value that it exceeds.
         most: Largest value.
         served: Largest value, or of a sequence largest length, that a server accepts.
-        flag: Name on the command line, by default that of the field with dashes.
+        flag: Name on the command line, by default the field's with dashes.
     """
 
     help: str
@@ -126,7 +133,7 @@ def list_options(kind: type[Options]) -> dict[str, Option]:
 def options_of(
     kind: type[OptionsType], options: OptionsType | None, settings: Mapping[str, Any]
 ) -> OptionsType:
-    """Return the options, or those of the settings; `kind` and `map` name a single one.
+    """Return the options, or the settings as options; `kind` and `map` name a single one.
 
     Raises:
         TypeError: Both are given.
@@ -251,7 +258,7 @@ class StreamOptions(PredictOptions):
     """The options of `stream`: greedy or sampled outputs, token by token."""
 
     prefix_tokens: tuple[int, ...] = option(
-        (), "Ids that every output begins with, in place of prefix.", served=2000
+        (), "Ids that every output begins with, instead of prefix.", served=2000
     )
     candidates: int = option(
         0, "Number of most likely tokens in each event.", least=0, served=20
@@ -291,7 +298,7 @@ class AttributionOptions(Options):
 
     kinds: Sequence[Kind] = option(
         (),
-        "The weights; gradient x input; integrated gradients; the norms of what is read; rollout over all "
+        "The weights; gradient x input; integrated gradients; the norms of weighted values; rollout over all "
         "layers; or the effect of cutting attention. Repeatable. Default: the run's own.",
         served=6,
         flag="kind",
@@ -329,7 +336,7 @@ class AttributionOptions(Options):
 
         Args:
             encode: Tokenizes a text.
-            end: The token behind a finished output.
+            end: The token that ends a finished output.
         """
         if self.target_tokens is not None:
             return list(self.target_tokens)
@@ -351,6 +358,7 @@ VIEW_OPTIONS: dict[ViewName, frozenset[str]] = {
     "reading": RANGES | {"scale"},
     "rollout": RANGES | {"scale"},
     "entropy": frozenset({"width"}),
+    "contrast": frozenset({"width"}),
     "similarity": frozenset({"width"}),
 }
 """The options that each view of attention heads supports."""
@@ -366,7 +374,8 @@ class FigureOptions(Options):
         None,
         "matrix; lines between two copies of the text, a color for each head; heads, "
         "all of all layers side by side; reading, the text shaded by what each token "
-        "reads; rollout, all layers together beside the last; entropy of every head; "
+        "attends to; rollout, all layers together beside the last; entropy of every head; "
+        "contrast, each map of an image from its least to its greatest weight; "
         "similarity, of two texts for an encoder. "
         "Default: matrix; of classes of texts the shaded text, of images a heat map.",
     )
@@ -498,7 +507,7 @@ class GeneratedText(ShortRepr):
 
     text: str
     score: float
-    """Log-probability, divided by the length penalty if the run has one."""
+    """Log-probability, divided by the length penalty, if any."""
     finished: bool
     """Whether the model ended the text before the limit."""
     tokens: tuple[str, ...]

@@ -47,7 +47,7 @@ class NumberTables(LabelledTables):
             number = math.nan
         if not math.isfinite(number):
             raise InputError(
-                f"{place}: label {field!r} is no number; expected one such as 3.5"
+                f"{place}: label {field!r} is not a number; expected one such as 3.5"
             )
         return number
 

@@ -7,12 +7,14 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from shutil import copyfile
 from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
     Generic,
+    Literal,
     Protocol,
     TypeVar,
     overload,
@@ -67,9 +69,11 @@ R = TypeVar("R", bound="Run[Any, Any]")
 UNKNOWN_LIMIT = 0.5
 """Share of unknown words or characters above which a text gets a warning."""
 OPTIMISTIC = (
-    "there is no test set: scored on the validation examples, which also "
+    "no test set: evaluated on the validation examples, which also "
     "selected the checkpoint (optimistic)"
 )
+EXPORT = "regard.hub.exports:export_folder"
+"""The function that writes the model of a run's folder for other libraries."""
 OPTIONS: dict[Verb, type[Options]] = {
     "predict": PredictOptions,
     "stream": StreamOptions,
@@ -184,6 +188,32 @@ class Run(ABC, Generic[E, P]):
                 copy.withdraw()
                 raise
 
+    def export(
+        self,
+        out: Path | str,
+        to: Literal["huggingface", "onnx", "ctranslate2"] = "huggingface",
+    ) -> list[str]:
+        """Write the model of the run's folder for other libraries.
+
+        The export computes the same as the run, which is checked.
+
+        Args:
+            out: Folder of the exported model.
+            to: The form to write.
+
+        Returns:
+            The runtimes that checked the export.
+
+        Raises:
+            InputError: The run lacks a folder, the form lacks its model, or `out`
+                exists.
+            RunError: The export computes other values; it is removed.
+        """
+        if self.folder is None:
+            raise InputError("this run has no folder; save it first")
+        # Exports are of a higher level, which no import of this one may reach.
+        return resolve_name(EXPORT)(self.folder.path, Path(out), to)
+
     def use_engine(self, folder: "RunDirectory", *, int8: bool = False) -> None:
         """Decode by CTranslate2 where it supports the model; by default nowhere.
 
@@ -276,7 +306,7 @@ class Run(ABC, Generic[E, P]):
         Args:
             examples: Examples of the task, or one as on the command line.
             options: Options of the prediction.
-            **settings: Fields of `PredictOptions`, in place of `options`.
+            **settings: Fields of `PredictOptions`, instead of `options`.
 
         Raises:
             TypeError: `examples` is one array instead of a list; an unknown setting.
@@ -295,7 +325,7 @@ class Run(ABC, Generic[E, P]):
         return self.predict(examples, **settings)
 
     def show(self, example: Any, /, **settings: Any) -> "Attribution":
-        """Return the attention behind the prediction for an example, as `attribute`.
+        """Return the attention of the prediction for an example, as `attribute`.
 
         A notebook displays its page, and `write` makes it a file.
         """
@@ -318,8 +348,8 @@ class Run(ABC, Generic[E, P]):
             examples: Examples of the task.
             options: Options of the prediction.
             active: Called with the index of an example before each step; the example
-                goes on as long as it returns True.
-            **settings: Fields of `StreamOptions`, in place of `options`.
+                continues while it returns True.
+            **settings: Fields of `StreamOptions`, instead of `options`.
 
         Raises:
             TypeError: As `predict`.
@@ -348,7 +378,7 @@ class Run(ABC, Generic[E, P]):
             examples: Examples or rows in memory as `regard.train` takes them. By default
                 the run's own test set.
             options: Options of the evaluation.
-            **settings: Fields of `EvaluationOptions`, in place of `options`.
+            **settings: Fields of `EvaluationOptions`, instead of `options`.
 
         Raises:
             InputError: The run does not support an option, or there are neither examples
@@ -369,7 +399,7 @@ class Run(ABC, Generic[E, P]):
         Args:
             example: An example of the task.
             options: Options of the attribution.
-            **settings: Fields of `AttributionOptions`, in place of `options`.
+            **settings: Fields of `AttributionOptions`, instead of `options`.
 
         Raises:
             InputError: The run does not support an option, or its model does not attend.
@@ -382,7 +412,7 @@ class Run(ABC, Generic[E, P]):
         """Read the examples of files for `evaluate`.
 
         Raises:
-            InputError: A file has another format than the run's data, or the task
+            InputError: A file's format differs from the run's data, or the task
                 evaluates on its own test set only.
         """
         raise InputError(
@@ -553,7 +583,7 @@ class Run(ABC, Generic[E, P]):
     def _load_validation_set(self, data: Any) -> Any:
         """Return the validation examples of a `data:` section.
 
-        The section of an imported run has no files, and so no examples.
+        The section of an imported run names no files, so it gives no examples.
         """
         return () if data.train is None else data.load().valid
 
@@ -657,12 +687,12 @@ def describe_examples(examples: Sized, origin: str, unit: str = "examples") -> s
     count = len(examples)
     if isinstance(examples, Mapping):
         count = len(next(iter(examples.values()), ()))
-    number = f"{count:,} {unit}, " if count > 1 else ""
-    return f"scored: {number}{origin}"
+    number = f"{count:,} {unit}: " if count > 1 else ""
+    return f"evaluated on {number}{origin}"
 
 
 def describe_search(run: Any, options: EvaluationOptions) -> str | None:
-    """Return a line on the search of an evaluation; None where there is no search."""
+    """Return a line on the search of an evaluation; None without a search."""
     if "beam" not in run.supports.get("evaluate", ()):
         return None
     return f"decoding: {run.config.search.with_beam(options.beam).summary}"
@@ -692,7 +722,7 @@ def output_warnings(text: str, name: str = "the prediction") -> list[str]:
 
 
 def refuse_one(examples: object, name: str = "examples") -> None:
-    """Raise TypeError for one example instead of a list, which would be read by letter."""
+    """Raise TypeError for one example instead of a list, which would be split into letters."""
     if isinstance(examples, str | bytes | Path | np.ndarray):
         raise TypeError(f"{name} is one {type(examples).__name__}; put it in a list")
 
@@ -765,21 +795,21 @@ def refuse_teacher_forcing(training: Training) -> None:
     """Raise ValueError for a run file that sets what only models with a source have."""
     if training.teacher_forcing < 1 or training.teacher_forcing_end not in (None, 1.0):
         raise ValueError(
-            "training.teacher_forcing is for seq2seq; this model reads the text alone"
+            "training.teacher_forcing is for seq2seq; this model has only the text"
         )
 
 
 def refuse_smoothing(training: Training) -> None:
-    """Raise ValueError for label smoothing where the targets are no words."""
+    """Raise ValueError for label smoothing where the targets are not words."""
     if training.label_smoothing:
         raise ValueError("training.label_smoothing is not for this task; set it to 0")
 
 
 def check_one_text(config: Any) -> None:
-    """Check the tokenizer and the training of a model that reads and predicts one text.
+    """Check the tokenizer and the training of a model of one text.
 
     Raises:
-        ValueError: There is no tokenizer, or a setting is for models with a source.
+        ValueError: The tokenizer is missing, or a setting is for models with a source.
     """
     if config.tokenizer is None and config.model.name != "pretrained":
         raise ValueError("tokenizer is missing; describe it")

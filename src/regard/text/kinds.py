@@ -91,6 +91,7 @@ KindName = Literal[
     "wordpiece",
     "wordpiece-uncased",
     "pipeline",
+    "file",
 ]
 SMALLEST = {"bpe": len(NAMES) + 256, "wordpiece": 6, "wordpiece-uncased": 6}
 """Smallest size of a vocabulary of a kind; of others one more than the special names."""
@@ -107,20 +108,23 @@ class TokenizerSettings:
     """Settings of a vocabulary.
 
     Attributes:
-        kind: The kind of its tokens.
+        kind: The kind of its tokens. Pipelines are those of published models.
         size: Upper limit of the vocabulary, special ids included; at least 5, and 260
-            for bpe, whose vocabularies always have the 256 bytes.
+            for bpe, whose vocabularies always have the 256 bytes. A file has its own.
         dropout: Probability in [0, 1) that a BPE merge is skipped (bpe only).
         minimum_count: Leave out tokens and BPE merges that occur less often.
+        file: A tokenizer that was made elsewhere: a SentencePiece model, a
+            tokenizer.json or codes of subword-nmt. The run gets a copy.
 
     Raises:
         InputError: A value is outside these ranges.
     """
 
-    kind: KindName
+    kind: KindName = "file"
     size: Annotated[int, Field(strict=True)] = 8000
     dropout: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0
     minimum_count: Annotated[int, Field(strict=True, ge=1)] = 1
+    file: str | None = None
 
     def __post_init__(self) -> None:
         smallest = SMALLEST.get(self.kind, len(NAMES) + 1)
@@ -128,6 +132,16 @@ class TokenizerSettings:
             raise InputError(
                 f"tokenizer size is {self.size}: expected at least {smallest} for "
                 f"{self.kind}"
+            )
+        if self.kind == "file" and self.file is None:
+            raise InputError(
+                "tokenizer kind is missing: choose one such as bpe, or set file to a "
+                "tokenizer of your own"
+            )
+        if self.kind != "file" and self.file is not None:
+            raise InputError(
+                f"tokenizer has a file and the kind {self.kind}: expected one of the two, "
+                f"such as --set tokenizer='{{file: {self.file}}}'"
             )
         if self.dropout and self.kind != "bpe":
             raise InputError(
@@ -176,7 +190,9 @@ def to_visible(text: str) -> str:
     """
     if not text.strip():
         text = text.replace(" ", "·")
-    is_hidden = not any(character.isprintable() for character in text)
+    if text.isprintable():
+        return text
+    is_hidden = not any(map(str.isprintable, text))
     characters = []
     for character in text:
         is_control = character < " " or "\x7f" <= character <= "\x9f"

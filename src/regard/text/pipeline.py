@@ -86,7 +86,7 @@ class Pipeline:
             return read_bytes(pieces).decode("utf-8", errors="replace")
         decoder = self._backend.decoder
         pieces = show_unknown(pieces)
-        return "".join(pieces) if decoder is None else decoder.decode(pieces)
+        return " ".join(pieces) if decoder is None else decoder.decode(pieces)
 
     def label(self, piece: str) -> str:
         """Return a readable form of one piece."""

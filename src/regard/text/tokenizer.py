@@ -34,6 +34,7 @@ from regard.text.kinds import (
     read_model,
 )
 from regard.text.pipeline import Pipeline
+from regard.text.tokenizer_files import read_tokenizer_file
 
 VARIANTS = 32
 """Segmentations of a word. The number divides 256, so that a byte chooses each equally
@@ -149,21 +150,26 @@ class Tokenizer:
     def train(cls, settings: TokenizerSettings, texts: Iterable[str]) -> "Tokenizer":
         """Learn the vocabulary; the same settings and texts give the same file.
 
+        Settings with a file load the tokenizer in that file instead.
+
         Raises:
-            InputError: All texts are blank, or the kind is not trained.
+            InputError: All texts are blank, the kind is not trained, or the file is
+                invalid.
             TypeError: The texts are a single str.
         """
         if isinstance(texts, str):
             raise TypeError(
                 "texts is a str: expected an iterable of str, one per example"
             )
+        cleaned = map(_clean, texts)
+        if settings.file is not None:
+            return cls._of_file(settings.file, cleaned)
         if settings.kind not in KINDS:
             raise InputError(
                 f"tokenizer kind is {settings.kind!r}: it is read from published models "
                 "and not trained; choose bpe"
             )
         # Only the texts up to the first that is not blank are held in memory.
-        cleaned = map(_clean, texts)
         beginning = []
         for text in cleaned:
             beginning.append(text)
@@ -176,6 +182,16 @@ class Tokenizer:
             )
         backend = KINDS[settings.kind].train(settings, chain(beginning, cleaned))
         return cls.of_backend(settings, backend)
+
+    @classmethod
+    def _of_file(cls, path: str, texts: Iterable[str]) -> "Tokenizer":
+        """Return the tokenizer of a file of regard or of another library."""
+        content = _read_content(Path(path))
+        if FORMAT.encode() in content[:100]:
+            return cls.of_content(content, path)
+        pipeline, special = read_tokenizer_file(content, path, texts)
+        settings = TokenizerSettings("pipeline", max(5, len(pipeline.get_vocab())))
+        return cls.of_content(write(settings, pipeline, special), path)
 
     @classmethod
     def of_backend(
@@ -194,17 +210,7 @@ class Tokenizer:
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
         """Read a file that `save` wrote. Raise InputError for anything else."""
-        try:
-            if (size := path.stat().st_size) > LARGEST:
-                raise InputError(
-                    f"{path}: has {size:,} bytes; expected a tokenizer file"
-                )
-            content = path.read_bytes()
-        except OSError as error:
-            raise InputError(
-                f"{path}: cannot read the tokenizer file, {error.strerror or error}"
-            ) from error
-        return cls.of_content(content, str(path))
+        return cls.of_content(_read_content(path), str(path))
 
     @classmethod
     def of_content(cls, content: bytes, place: str) -> "Tokenizer":
@@ -358,6 +364,18 @@ class Tokenizer:
         return tuple(intern(word) for word, _ in words)
 
 
+def _read_content(path: Path) -> bytes:
+    """Read a tokenizer file. Raise InputError if it is missing or too large."""
+    try:
+        if (size := path.stat().st_size) > LARGEST:
+            raise InputError(f"{path}: has {size:,} bytes; expected a tokenizer file")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot read the tokenizer file, {error.strerror or error}"
+        ) from error
+
+
 def _clean(text: str) -> str:
     return _SURROGATES.sub(REPLACEMENT, text)
 
@@ -375,7 +393,9 @@ def write(
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "settings": asdict(settings),
+        "settings": {
+            name: value for name, value in asdict(settings).items() if name != "file"
+        },
     }
     if special is not None:
         document["special"] = {

@@ -20,7 +20,7 @@ from regard.attention.masks import padding
 from regard.attention.record import Maps, record
 from regard.data.batches import Batch as TensorBatch
 from regard.data.batches import Shuffled, move
-from regard.data.records import Frame, records_of
+from regard.data.records import DataFrame, records_of
 from regard.errors import InputError
 from regard.metrics import Metrics
 from regard.models.sizes import Share
@@ -214,7 +214,7 @@ class Supervised(Generic[E]):
 
     def __post_init__(self) -> None:
         for name, examples in (("train", self.train), ("valid", self.valid)):
-            if isinstance(examples, Frame):
+            if isinstance(examples, DataFrame):
                 object.__setattr__(self, name, records_of(examples))
         if not len(self.train) or not (len(self.valid) or self.evaluate):
             raise InputError(

@@ -19,7 +19,7 @@ from regard.errors import InputError, RunError
 from regard.storage.tensors import separate_tensors
 from regard.training.objectives import Carried
 from regard.training.settings import MovingAverage, Selection
-from regard.training.update import Position, Processes, Start
+from regard.training.update import BatchPosition, Processes, Start
 
 ADAM = {"step", "exp_avg", "exp_avg_sq"}
 """The tensors that Adam keeps for a parameter."""
@@ -122,7 +122,7 @@ class Counters:
         """The place of the next batch."""
         return self.epoch, self.index, OrderPosition(self.chunk, self.before)
 
-    def follow(self, position: Position) -> None:
+    def follow(self, position: BatchPosition) -> None:
         """Move on to the batch behind a position."""
         self.epoch = position.epoch
         self.index = position.index + 1

@@ -1,5 +1,6 @@
 """Updates of weights by one process or several, and the signals that stop them."""
 
+import atexit
 import math
 import os
 import re
@@ -111,12 +112,29 @@ LOST = re.compile(r"timed? ?out|connection|peer|gloo|nccl|store", re.I)
 """Words of PyTorch's untyped errors of an exchange in which another process no longer takes part."""
 
 
+def join_processes(**options: Any) -> PartialState:
+    """Return the processes that torchrun or accelerate started; this one leaves them when it ends.
+
+    The interpreter may end while threads of the group run, which abort the process then.
+    """
+    state = PartialState(**options)
+    if torch.distributed.is_initialized():
+        atexit.register(leave_processes)
+    return state
+
+
+def leave_processes() -> None:
+    """Leave the group of processes, unless that is done."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
 class ProcessGroup:
     """All processes that torchrun or accelerate started, as those that divide work."""
 
     def __init__(self) -> None:
         # without `cpu` accelerate finds no others where there are no accelerators
-        state = PartialState(cpu=choose_device("auto") == "cpu")
+        state = join_processes(cpu=choose_device("auto") == "cpu")
         self.count: int = state.num_processes
         self.rank: int = state.process_index
 
@@ -185,7 +203,7 @@ def explain_lost_processes(seconds: int) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Position:
+class BatchPosition:
     """The position of a batch.
 
     Its epoch, its index in this process's share of the epoch, its examples, and the
@@ -202,7 +220,7 @@ class Position:
 class Prepared:
     """A batch and its position; `fault` is one line on why there is no batch."""
 
-    position: Position
+    position: BatchPosition
     batch: Any
     fault: str = ""
 
@@ -212,7 +230,7 @@ Start = tuple[int, int, OrderPosition]
 BEGINNING: Start = (0, 0, OrderPosition())
 
 
-class Positions:
+class BatchPositions:
     """Positions of one process from a start on, without end; equally many an epoch."""
 
     def __init__(
@@ -230,7 +248,7 @@ class Positions:
         """Return the examples at a position."""
         return self.objective.batches(epoch)[index * self.count + self.rank]
 
-    def __iter__(self) -> Iterator[Position]:
+    def __iter__(self) -> Iterator[BatchPosition]:
         epoch, index, mark = self.start
         while True:
             batches = self.objective.batches(epoch)
@@ -240,7 +258,7 @@ class Positions:
             else:
                 order = zip(repeat(OrderPosition()), batches[first:], strict=False)
             while len(turn := list(islice(order, self.count))) == self.count:
-                yield Position(epoch, index, turn[self.rank][1], turn[0][0])
+                yield BatchPosition(epoch, index, turn[self.rank][1], turn[0][0])
                 index += 1
             if index == 0:
                 raise InputError(
@@ -262,7 +280,7 @@ class _Batches(Dataset[Prepared]):
         self.working = torch.zeros(max(1, workers), 3, dtype=torch.int64)
         self.working.share_memory_()
 
-    def __getitem__(self, position: Position) -> Prepared:
+    def __getitem__(self, position: BatchPosition) -> Prepared:
         worker = get_worker_info()
         if worker is not None:
             current = os.getpid(), position.epoch, position.index
@@ -273,7 +291,7 @@ class _Batches(Dataset[Prepared]):
         except Exception as error:
             return Prepared(position, None, self._fault(position, error))
 
-    def _fault(self, position: Position, error: Exception) -> str:
+    def _fault(self, position: BatchPosition, error: Exception) -> str:
         """Return a line that names the first example that fails alone, else the batch."""
         examples = position.examples
         for index in examples:
@@ -325,7 +343,7 @@ class BatchStream:
     ) -> None:
         self.objective = objective
         self._data = _Batches(objective, settings.workers)
-        self._positions = Positions(objective, processes, start)
+        self._positions = BatchPositions(objective, processes, start)
         loader = DataLoader(
             self._data,
             batch_size=None,

@@ -177,7 +177,7 @@ _WIDTHS = {3: "abbreviated", 4: "wide", 5: "narrow"}
 
 
 @dataclass(frozen=True)
-class Form:
+class DateForm:
     """A form of a date in a locale of Babel.
 
     Attributes:
@@ -239,7 +239,7 @@ def locale_writer() -> Writer:
     Raises:
         InputError: Babel is not installed.
     """
-    languages: dict[str, list[Form]] = {}
+    languages: dict[str, list[DateForm]] = {}
     for form in locale_forms():
         languages.setdefault(form.locale.language, []).append(form)
     groups = [languages[name] for name in sorted(languages)]
@@ -253,7 +253,7 @@ def locale_writer() -> Writer:
     return write
 
 
-def locale_forms() -> tuple[Form, ...]:
+def locale_forms() -> tuple[DateForm, ...]:
     """Return every distinct form, in a fixed order.
 
     Forms that look the same in several locales occur once.
@@ -266,7 +266,7 @@ def locale_forms() -> tuple[Form, ...]:
             "dates in all forms need Babel, which is not installed: "
             f"{how_to_install('babel')} (or forms: unambiguous)"
         ) from error
-    forms: dict[tuple[object, ...], Form] = {}
+    forms: dict[tuple[object, ...], DateForm] = {}
     for name in sorted(data.locale_identifiers()):
         locale = babel.Locale.parse(name)
         for length in _LENGTHS:
@@ -277,7 +277,7 @@ def locale_forms() -> tuple[Form, ...]:
     return tuple(forms.values())
 
 
-def _parse_form(locale: Any, label: str, pattern: str) -> Form | None:
+def _parse_form(locale: Any, label: str, pattern: str) -> DateForm | None:
     tokenize = importlib.import_module("babel.dates").tokenize_pattern
     parts = tuple(value for _, value in tokenize(pattern))
     letters = dict(part for part in parts if isinstance(part, tuple))
@@ -290,7 +290,7 @@ def _parse_form(locale: Any, label: str, pattern: str) -> Form | None:
         months = tuple(names[number] for number in range(1, 13))
         if not any(map(str.isalpha, months[0])):
             months = ()
-    return Form(
+    return DateForm(
         locale,
         label,
         parts,
@@ -299,7 +299,7 @@ def _parse_form(locale: Any, label: str, pattern: str) -> Form | None:
     )
 
 
-def _find_unclear_names(forms: list[Form]) -> set[tuple[str, int]]:
+def _find_unclear_names(forms: list[DateForm]) -> set[tuple[str, int]]:
     """Return (name, month) pairs whose name means another month elsewhere.
 
     So does listopad in Czech and Croatian. English names count as clear: May is May,

@@ -185,7 +185,7 @@ class Dates(SyntheticPairs):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(SyntheticPairs):
+class GeneratedQuestions(SyntheticPairs):
     """Generated questions about a context of `facts` facts.
 
     The links of a pair are between the requested words of the answer and their places in

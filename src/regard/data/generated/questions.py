@@ -121,7 +121,7 @@ BETWEEN = (
 )
 
 
-class Form(NamedTuple):
+class UnknownPart(NamedTuple):
     """The unknown part of a fact, with the question and the answer."""
 
     unknown: str
@@ -130,17 +130,17 @@ class Form(NamedTuple):
 
 
 FORMS = (
-    Form(
+    UnknownPart(
         "subject",
         "What did Professor {teacher} teach in the {term} ?",
         "Professor {teacher} taught {subject} in the {term}",
     ),
-    Form(
+    UnknownPart(
         "teacher",
         "Who taught {subject} in the {term} ?",
         "{subject} was taught by Professor {teacher} in the {term}",
     ),
-    Form(
+    UnknownPart(
         "term",
         "When did Professor {teacher} teach {subject} ?",
         "Professor {teacher} taught {subject} in the {term}",

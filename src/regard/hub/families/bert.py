@@ -8,7 +8,7 @@ from regard.hub.families.weights import (
     TEXT_TASKS,
     Family,
     Keys,
-    Part,
+    PublishedTensor,
     linear,
     linears,
     read_activation,
@@ -29,18 +29,22 @@ MODULES = {
 }
 """Published linear maps and norms, and ours."""
 ENCODER = (
-    Part("bert.embeddings.word_embeddings.weight", ("encoder.embedding.table.weight",)),
-    Part("bert.embeddings.position_embeddings.weight", ("encoder.positions.table",)),
+    PublishedTensor(
+        "bert.embeddings.word_embeddings.weight", ("encoder.embedding.table.weight",)
+    ),
+    PublishedTensor(
+        "bert.embeddings.position_embeddings.weight", ("encoder.positions.table",)
+    ),
     *linears(MODULES),
 )
-SEGMENTS = Part(
+SEGMENTS = PublishedTensor(
     "bert.embeddings.token_type_embeddings.weight", ("encoder.segments.weight",)
 )
 POOLER = linear("bert.pooler.dense", "pooler.0")
 PREDICTIONS = (
     *linear("cls.predictions.transform.dense", "predictions.transform"),
     *linear("cls.predictions.transform.LayerNorm", "predictions.norm"),
-    Part("cls.predictions.bias", ("predictions.output.bias",)),
+    PublishedTensor("cls.predictions.bias", ("predictions.output.bias",)),
 )
 HEADS = {
     **dict.fromkeys(TEXT_TASKS, (*POOLER, *linear("classifier", "output"))),
@@ -81,7 +85,7 @@ def write(config: BertConfig, task: str) -> Keys:
     }
 
 
-def list_parts(config: BertConfig, task: str) -> list[Part]:
+def list_parts(config: BertConfig, task: str) -> list[PublishedTensor]:
     """Return the table of weights of a model with the head of a task."""
     parts = [*ENCODER, *[SEGMENTS] * bool(config.segments)]
     if task in HEADS:

@@ -6,7 +6,7 @@ from regard.hub.families.weights import (
     TEXT_TASKS,
     Family,
     Keys,
-    Part,
+    PublishedTensor,
     linear,
     read_activation,
     require,
@@ -16,8 +16,8 @@ from regard.models.language_model import AdaptiveSoftmax
 
 ATTENTION = "blocks.{}.self_attention"
 PARTS = (
-    Part("transformer.wte.weight", ("embedding.table.weight",)),
-    Part("transformer.wpe.weight", ("positions.table",)),
+    PublishedTensor("transformer.wte.weight", ("embedding.table.weight",)),
+    PublishedTensor("transformer.wpe.weight", ("positions.table",)),
     *linear("transformer.h.{}.ln_1", "blocks.{}.residuals.0.norm"),
     *linear(
         "transformer.h.{}.attn.c_attn",
@@ -30,7 +30,7 @@ PARTS = (
     *linear("transformer.h.{}.mlp.c_proj", "blocks.{}.feedforward.2", transposed=True),
     *linear("transformer.ln_f", "norm"),
 )
-SCORE = Part("score.weight", ("output.weight",))
+SCORE = PublishedTensor("score.weight", ("output.weight",))
 
 
 def write(config: GPT2Config, task: str) -> Keys:

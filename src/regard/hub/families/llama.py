@@ -4,7 +4,7 @@ from typing import Any
 
 from regard.attention.positions import RotaryScaling
 from regard.errors import InputError
-from regard.hub.families.weights import Family, Keys, Part, require
+from regard.hub.families.weights import Family, Keys, PublishedTensor, require
 from regard.models.language_model import FULL
 from regard.models.llama import LlamaConfig
 
@@ -84,11 +84,11 @@ def write(config: LlamaConfig, task: str) -> Keys:
     }
 
 
-def list_parts(config: LlamaConfig, task: str) -> list[Part]:
+def list_parts(config: LlamaConfig, task: str) -> list[PublishedTensor]:
     """Return the table of weights."""
     modules = MODULES if config.tied else MODULES | {"lm_head": "output"}
     return [
-        Part(f"{published}.weight", (f"{ours}.weight",))
+        PublishedTensor(f"{published}.weight", (f"{ours}.weight",))
         for published, ours in modules.items()
     ]
 

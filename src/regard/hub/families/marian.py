@@ -7,7 +7,14 @@ begin with the padding token, which is never predicted.
 from typing import Any
 
 from regard.errors import InputError
-from regard.hub.families.weights import Family, Keys, Part, linear, linears, require
+from regard.hub.families.weights import (
+    Family,
+    Keys,
+    PublishedTensor,
+    linear,
+    linears,
+    require,
+)
 from regard.models.transformer import TransformerConfig
 
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
@@ -83,11 +90,11 @@ DECODER = {
 """Published linear maps and norms, and ours."""
 
 
-def list_parts(config: TransformerConfig, task: str) -> list[Part]:
+def list_parts(config: TransformerConfig, task: str) -> list[PublishedTensor]:
     """Return the table of weights."""
     parts = [
-        Part("model.shared.weight", ("encoder.embedding.table.weight",)),
-        Part("final_logits_bias", ("decoder.output.bias",), shape=(1, -1)),
+        PublishedTensor("model.shared.weight", ("encoder.embedding.table.weight",)),
+        PublishedTensor("final_logits_bias", ("decoder.output.bias",), shape=(1, -1)),
         *linears(ENCODER),
     ]
     for layer in range(config.decoder_layers or config.layers):

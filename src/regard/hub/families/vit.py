@@ -3,7 +3,14 @@
 from typing import Any
 
 from regard.errors import InputError
-from regard.hub.families.weights import Family, Keys, Part, linear, linears, require
+from regard.hub.families.weights import (
+    Family,
+    Keys,
+    PublishedTensor,
+    linear,
+    linears,
+    require,
+)
 from regard.models.vit import VitConfig
 
 MODULES = {
@@ -38,17 +45,17 @@ def write(config: VitConfig, task: str) -> Keys:
     return {"architectures": [ARCHITECTURE], "attention_probs_dropout_prob": 0.0}
 
 
-def list_parts(config: VitConfig, task: str) -> list[Part]:
+def list_parts(config: VitConfig, task: str) -> list[PublishedTensor]:
     """Return the table of weights."""
     shape = config.width, config.channels, config.patch, config.patch
     rows = (1, -1, config.width)
     patches = "vit.embeddings.patch_embeddings.projection"
     positions = "vit.embeddings.position_embeddings"
     parts = [
-        Part("vit.embeddings.cls_token", ("encoder.marks",), shape=rows),
-        Part(positions, ("encoder.positions.table",), shape=rows),
-        Part(f"{patches}.weight", ("encoder.patches.weight",), shape=shape),
-        Part(f"{patches}.bias", ("encoder.patches.bias",)),
+        PublishedTensor("vit.embeddings.cls_token", ("encoder.marks",), shape=rows),
+        PublishedTensor(positions, ("encoder.positions.table",), shape=rows),
+        PublishedTensor(f"{patches}.weight", ("encoder.patches.weight",), shape=shape),
+        PublishedTensor(f"{patches}.bias", ("encoder.patches.bias",)),
         *linears(MODULES),
     ]
     if task != EMBEDDING:

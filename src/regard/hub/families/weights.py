@@ -34,7 +34,7 @@ TEXT_TASKS = ("classification", "multi-label", "regression")
 
 
 @dataclass(frozen=True)
-class Part:
+class PublishedTensor:
     """A published tensor and the parameters that it stacks along the first axis.
 
     Attributes:
@@ -50,17 +50,19 @@ class Part:
     shape: tuple[int, ...] = ()
 
 
-def linear(published: str, *ours: str, transposed: bool = False) -> tuple[Part, Part]:
+def linear(
+    published: str, *ours: str, transposed: bool = False
+) -> tuple[PublishedTensor, PublishedTensor]:
     """Return the weight and bias of a linear map, or of several published as one."""
     weights = tuple(f"{name}.weight" for name in ours)
     biases = tuple(f"{name}.bias" for name in ours)
     return (
-        Part(f"{published}.weight", weights, transposed),
-        Part(f"{published}.bias", biases),
+        PublishedTensor(f"{published}.weight", weights, transposed),
+        PublishedTensor(f"{published}.bias", biases),
     )
 
 
-def linears(names: Mapping[str, str]) -> list[Part]:
+def linears(names: Mapping[str, str]) -> list[PublishedTensor]:
     """Return the weights and biases of linear maps or norms, by their published names."""
     return [
         part for published, ours in names.items() for part in linear(published, ours)
@@ -87,7 +89,7 @@ class Family:
     fixed: Mapping[str, Any]
     read: Callable[[Any, str], Keys]
     write: Callable[[Any, str], Keys]
-    parts: Callable[[Any, str], Sequence[Part]]
+    parts: Callable[[Any, str], Sequence[PublishedTensor]]
 
     def read_config(self, values: Any, architecture: str) -> Any:
         """Return our configuration for one of transformers.
@@ -149,14 +151,14 @@ class Family:
             weights[part.published] = tensor.reshape(part.shape or tensor.shape)
         return weights
 
-    def list_parts(self, config: Any, task: str) -> Iterator[Part]:
+    def list_parts(self, config: Any, task: str) -> Iterator[PublishedTensor]:
         """Return the table of weights with the parts of each layer."""
         for part in self.parts(config, task):
             layers = range(config.layers if "{}" in part.published else 1)
             for layer in layers:
                 ours = tuple(name.format(layer) for name in part.ours)
                 published = part.published.format(layer)
-                yield Part(published, ours, part.transposed, part.shape)
+                yield PublishedTensor(published, ours, part.transposed, part.shape)
 
 
 def read_activation(name: str) -> ActivationName:

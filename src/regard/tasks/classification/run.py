@@ -518,7 +518,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
         kind: Kind,
         maps: Sequence[int] | None,
     ) -> tuple[Lookups, TextWeights]:
-        """Return every layer and head, beside what the class reads of the text."""
+        """Return every layer and head, and what the class attends to in the text."""
 
         def attribute(kind: Kind) -> tuple[Lookups, Alignment]:
             return attribute_text(

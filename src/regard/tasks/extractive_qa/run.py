@@ -72,8 +72,8 @@ READS = {"align": "words", "compare": "states"}
 AROUND = 12
 """The words that are drawn on either side of an answer."""
 NO_ANSWER = "no answer in the context"
-READ = "attention weights: what the answer reads"
-COMPARED = "attention weights: what each word of the context reads of the question"
+READ = "attention weights: what the answer attends to"
+COMPARED = "attention weights: what each word of the context attends to in the question"
 FORM = '{"question": "Who won?", "context": "The cat won."}'
 """An example as a line of JSON."""
 Pair = tuple[str, str]
@@ -81,7 +81,7 @@ Pair = tuple[str, str]
 log = logging.getLogger("regard")
 
 
-class Span(NamedTuple):
+class AnswerSpan(NamedTuple):
     """The best span of a window: characters `start` to `end` of the context."""
 
     window: Window
@@ -305,7 +305,7 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
 
     def find_answers(
         self, questions: Sequence[Question]
-    ) -> list[tuple[SpanPrediction, Span]]:
+    ) -> list[tuple[SpanPrediction, AnswerSpan]]:
         """Return the answer to each question, and the best span of all its windows.
 
         Raises:
@@ -324,7 +324,7 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
 
     def best_span(
         self, context: str, window: Window, logits: Float[Tensor, "position 2"]
-    ) -> Span:
+    ) -> AnswerSpan:
         """Return the best span of a window's part, of whole words where it has one."""
         part = logits[window.first : window.first + len(window.part)]
         scores = part[:, :1] + part[None, :, 1]
@@ -340,11 +340,11 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
         begin, end = divmod(int(scores.argmax()), len(scores))
         first, last = window.offsets[begin][0], window.offsets[end][1]
         score = float(scores[begin, end])
-        return Span(window, first, last, score, float(logits[0].sum()))
+        return AnswerSpan(window, first, last, score, float(logits[0].sum()))
 
     def choose_answer(
-        self, question: Question, spans: Sequence[Span]
-    ) -> tuple[SpanPrediction, Span]:
+        self, question: Question, spans: Sequence[AnswerSpan]
+    ) -> tuple[SpanPrediction, AnswerSpan]:
         """Return the prediction of the best span, empty where no answer is likelier."""
         span = max(spans, key=lambda span: span.score)
         none = min(span.none for span in spans)
@@ -357,7 +357,7 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
         """Return the attention between the tokens of the answer's window.
 
         A gradient is of the log-probabilities of the answer's first and last token. Of a
-        span reader, what each word of the context reads of the question.
+        span reader, what each word of the context attends to in the question.
 
         Raises:
             InputError: Question or context is blank, or the model has no such map.
@@ -433,7 +433,7 @@ class ExtractiveQARun(ReadingRun[Pair, SpanPrediction]):
         )
 
     def _record_reader(self, question: Question, window: Window) -> Lookups:
-        """Return what each word of the context reads of the question.
+        """Return what each word of the context attends to in the question.
 
         Its words, then their states.
         """
@@ -453,7 +453,7 @@ def shade_window(
     places: Sequence[int],
     weights: Alignment,
 ) -> TextWeights:
-    """Return what the answer reads of the question and of the window, its words framed.
+    """Return what the answer attends to in question and window, its words framed.
 
     It is the mean over the answer's tokens or over the targets of a gradient; of no
     answer, what the first position reads. Special tokens are left out.

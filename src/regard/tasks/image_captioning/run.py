@@ -1,5 +1,6 @@
 """Image captioning, with the attention of each word to places of the image."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,11 +14,14 @@ from regard.attention.memory import Memory
 from regard.data.images import digest_image
 from regard.data.rows import convert_sets
 from regard.decoding.streaming import StreamSource
+from regard.errors import InputError
 from regard.images import Augmentation, Image, Preparation
-from regard.maps.lookups import Patches, patch_labels
+from regard.maps.lookups import ImagePatches, patch_labels
 from regard.metrics import METRICS, Metrics, TextMetricName
 from regard.models.captioner import Captioner
 from regard.models.catalog import CAPTIONERS, CaptionerConfig
+from regard.models.pretrained import PretrainedVisionConfig
+from regard.models.published_images import read_tower
 from regard.pictures.overlay import overlays
 from regard.storage.run_folder import RunDirectory
 from regard.tasks.base import TOKENIZER, Setup, digest_splits, setup_task
@@ -74,24 +78,45 @@ class ImageCaptioning(ImageSettings, GeneratingSettings, PretrainedSource):
         if trunk is None:
             return None
         return PretrainedPart(
-            "model.trunk.vit",
-            trunk.vit,
+            "model.trunk.path",
+            trunk.path,
             "image-classification",
             "`regard train vit` or `regard import`",
             trunk.sizes is not None,
+            lambda path: read_tower(path, trunk.image),
         )
 
     def with_sizes(self, source: Any) -> "ImageCaptioning":
-        """Return the run file with the trunk's sizes and the `images` of its run."""
-        assert self.model.trunk is not None
+        """Return the run file with the trunk's sizes, and images as the trunk has them.
+
+        Raises:
+            InputError: The run is one of a published model, or cuts images of
+                `model.trunk.image` pixels into no whole number of patches.
+        """
+        trunk = self.model.trunk
+        assert trunk is not None
+        sizes = source.model
+        if isinstance(sizes, PretrainedVisionConfig):
+            raise InputError(
+                f"model.trunk.path: {trunk.path} is a run of the published model "
+                f"{sizes.path}; name that model"
+            )
+        size = trunk.image or source.size
+        images = source.images
+        if size != source.size:
+            if size % sizes.patch:
+                raise InputError(
+                    f"model.trunk.image is {size}; choose {sizes.patch} x a whole number"
+                )
+            images = images.rescale(size, source.size)
         model = replace(
             self.model,
-            image=source.size,
-            channels=source.model.channels,
+            image=size,
+            channels=sizes.channels,
             stages=(),
-            trunk=replace(self.model.trunk, sizes=source.model),
+            trunk=replace(trunk, sizes=sizes),
         )
-        return replace(self, images=source.images, model=model)
+        return replace(self, images=images, model=model)
 
     @property
     def cells(self) -> int:
@@ -106,8 +131,8 @@ class ImageCaptioning(ImageSettings, GeneratingSettings, PretrainedSource):
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEAT_NOTE = "attention weights: what each word reads of the image"
-GATE_NOTE = "gate: the share of what is read that enters the word, 0 none to 1 all"
+HEAT_NOTE = "attention weights: where in the image each word attends"
+GATE_NOTE = "gate: how much of the image enters the word, 0 none to 1 all"
 POINTING = "pointing"
 """The metric of the mean attention in the box of the object that a word names."""
 
@@ -121,6 +146,7 @@ class ImageCaptioningRun(ImageRun, GeneratingRun[Image, Captioned]):
     source_name = "image"
     tables = CaptionTables
     data_hint = "give images with captions"
+    has_contrast = True
 
     @staticmethod
     def build(config: ImageCaptioning, tokenizer: Tokenizer) -> Captioner:
@@ -140,7 +166,7 @@ class ImageCaptioningRun(ImageRun, GeneratingRun[Image, Captioned]):
     def label_source(self, source: Captioned) -> StreamSource:
         side = self.config.model.side
         photo = self.config.images.photograph(source.image, self.config.model.image)
-        return StreamSource(patch_labels(side, side), Patches(photo, side, side))
+        return StreamSource(patch_labels(side, side), ImagePatches(photo, side, side))
 
     def normalize_target(self, text: str) -> str:
         return self.config.normalize(text)
@@ -194,15 +220,22 @@ class ImageCaptioningRun(ImageRun, GeneratingRun[Image, Captioned]):
     def plot(
         self,
         source: Captioned,
-        patches: Patches,
+        patches: ImagePatches,
         tokens: tuple[str, ...],
         weights: np.ndarray,
         remarks: tuple[str, ...],
         title: str,
+        **options: Any,
     ) -> "Figure":
         notes = [HEAT_NOTE, GATE_NOTE] if remarks else [HEAT_NOTE]
         return overlays(
-            patches.pixels, weights, tokens, title=title, remarks=remarks, notes=notes
+            patches.pixels,
+            weights,
+            tokens,
+            title=title,
+            remarks=remarks,
+            notes=notes,
+            **options,
         )
 
 
@@ -220,8 +253,16 @@ PRETRAINED = {"encoder.vit": "encoder."}
 """The pretrained part of a model, with its parameters' prefix in the trunk's run."""
 
 
+KEPT_BYTES = 1 << 30
+"""The most bytes of states of a frozen trunk that are kept in training."""
+
+
 class CaptionObjective(GeneratingObjective[Captioned]):
-    """Maximum likelihood of each caption given its image, one token at a time."""
+    """Maximum likelihood of each caption given its image, one token at a time.
+
+    On a CPU a frozen trunk reads each image once, as long as the states fit into
+    `KEPT_BYTES`: they are a function of the pixels only.
+    """
 
     higher_is_better = True
 
@@ -245,6 +286,8 @@ class CaptionObjective(GeneratingObjective[Captioned]):
             [(cells, max(cells, len(ids) + 1)) for _, ids in self.captions],
             "captions",
         )
+        self.states: dict[bytes, Tensor] = {}
+        self.kept_bytes = 0
 
     def place(self, index: int) -> str:
         return self.captions[index][0].place
@@ -268,10 +311,26 @@ class CaptionObjective(GeneratingObjective[Captioned]):
         carried: Carried | None = None,
     ) -> Loss:
         assert isinstance(model, Captioner)
-        total = self.attention_loss.of(
-            model, (batch.source,), batch, self.settings, update
-        )
+        source = batch.source
+        trunk = self.config.model.trunk
+        if trunk is not None and trunk.frozen and source.device.type == "cpu":
+            source = torch.stack([self.read_states(model, image) for image in source])
+        total = self.attention_loss.of(model, (source,), batch, self.settings, update)
         return Loss(total, batch.target_tokens)
+
+    def read_states(self, model: Captioner, image: Tensor) -> Tensor:
+        """Return a frozen trunk's states of an image, which are computed once.
+
+        It is read alone: in a batch the last bits would depend on the other images.
+        """
+        key = hashlib.sha256(image.numpy().tobytes()).digest()
+        states = self.states.get(key)
+        if states is None:
+            states = model.encoder.read(image[None])[0]
+            self.kept_bytes += states.nbytes
+            if self.kept_bytes <= KEPT_BYTES:
+                self.states[key] = states
+        return states
 
 
 def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setup:
@@ -290,7 +349,7 @@ def setup(config: ImageCaptioning, folder: RunDirectory, processes: int) -> Setu
     trunk = config.model.trunk
     if trunk is not None:
         weights = "stay" if trunk.frozen else "learn with the rest"
-        details.append(f"images as {trunk.vit} prepares them, whose weights {weights}")
+        details.append(f"images as {trunk.path} prepares them, whose weights {weights}")
     first = splits.train[0].image
     images, warnings = config.describe(splits.train)
     place = str(first) if isinstance(first, Path) else splits.train[0].place

@@ -420,7 +420,7 @@ class Windows:
         return WindowBatch(windows[:, :-1], windows[:, 1:], fresh)
 
 
-class Shuffled(Windows):
+class ShuffledWindows(Windows):
     """Windows in random order, each independent."""
 
     def batches(self, epoch: int) -> Order:
@@ -434,7 +434,7 @@ class Shuffled(Windows):
         return self.cut(starts, self.size, fresh=True)
 
 
-class Consecutive(Windows):
+class ConsecutiveWindows(Windows):
     """The text in as many parts as all `processes` have rows, each read in order.
 
     A batch continues the one before it of the same process. The last batch of an epoch
@@ -463,7 +463,7 @@ class LanguageModelObjective:
 
     def __init__(
         self,
-        windows: Shuffled | Consecutive,
+        windows: ShuffledWindows | ConsecutiveWindows,
         valid: Sequence[str],
         tokenizer: Tokenizer,
         settings: Training,
@@ -497,7 +497,7 @@ def make_windows(
     settings: Training,
     window: int,
     processes: int,
-) -> Shuffled | Consecutive:
+) -> ShuffledWindows | ConsecutiveWindows:
     """Cut the training text: in order for a model with a carried state, else shuffled.
 
     Raises:
@@ -518,8 +518,8 @@ def make_windows(
     reason = f"the training text of {len(tokens):,} tokens is shorter than one batch"
     rows = batch_rows(parts, window, settings.batch_tokens, reason)
     if model.detach_state(model.begin(1)) is None:
-        return Shuffled(tokens, window, rows, settings.seed)
-    return Consecutive(
+        return ShuffledWindows(tokens, window, rows, settings.seed)
+    return ConsecutiveWindows(
         tokens,
         window,
         rows,

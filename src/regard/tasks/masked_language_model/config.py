@@ -38,7 +38,7 @@ HIDDEN, REPLACED = 0.8, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Documents(DataFiles[Document]):
+class DocumentFiles(DataFiles[Document]):
     """Text files, optionally .gz, of one sentence or paragraph a line.
 
     Without `valid` the last of the training documents, or of the lines of a single one,
@@ -266,7 +266,7 @@ class MaskedLanguageModelling:
     """
 
     task: Literal["masked-language-model"] = "masked-language-model"
-    data: Documents
+    data: DocumentFiles
     model: MaskedModelConfig
     tokenizer: TokenizerSettings | None = None
     masking: Masking = field(default_factory=Masking)

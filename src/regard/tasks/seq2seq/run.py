@@ -26,8 +26,8 @@ from regard.data.generated.pairs import (
     Bitext,
     Conversations,
     Dates,
+    GeneratedQuestions,
     Letters,
-    Questions,
     Templates,
 )
 from regard.data.pairs import (
@@ -139,7 +139,7 @@ class Seq2Seq:
     task: Literal["seq2seq"] = "seq2seq"
     data: (
         Dates
-        | Questions
+        | GeneratedQuestions
         | Templates
         | Conversations
         | Bitext

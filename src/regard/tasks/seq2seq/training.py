@@ -224,7 +224,7 @@ def setup(config: Seq2Seq, folder: RunDirectory, processes: int) -> Setup:
     splits = config.data.load()
     vectors = config.vectors
     texts: list[str] = []
-    if vectors is not None:
+    if vectors is not None and vectors.cooccurrence is not None:
         sides = ["source"] if config.tokenizers.target else ["source", "target"]
         texts = vectors.add_texts(read_sides(splits.train, *sides), folder)
     if folder.has(SOURCE) and folder.has(TARGET):

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.audio import LogMel, Masking, encode_audio, read_audio
+from regard.audio import FeatureMasking, LogMel, encode_audio, read_audio
 from regard.config.file_kinds import suffix
 from regard.data.records import Records
 from regard.data.rows import convert_sets
 from regard.data.splits import Splits
 from regard.decoding.streaming import StreamSource
 from regard.errors import InputError
-from regard.maps.lookups import Patches, Recording
+from regard.maps.lookups import ImagePatches, SoundParts
 from regard.metrics import ERROR_RATES, ErrorRateName, Metrics
 from regard.models.recogniser import Chorowski, ChorowskiConfig
 from regard.nn.decoders import EncoderDecoder
@@ -61,7 +61,7 @@ class Speech(GeneratingSettings):
     data: SpokenDigits | SpeechTables
     audio: LogMel = field(default_factory=LogMel)
     """The features of a sound."""
-    masking: Masking = field(default_factory=Masking)
+    masking: FeatureMasking = field(default_factory=FeatureMasking)
     """What training hides of the features."""
     model: ChorowskiConfig
     metrics: tuple[ErrorRateName, ...] = ("word-error-rate", "character-error-rate")
@@ -81,7 +81,7 @@ class Speech(GeneratingSettings):
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WEIGHTS_NOTE = "attention weights: what each token reads of the sound above"
+WEIGHTS_NOTE = "attention weights: where in the sound above each token attends"
 SILENCE = 1e-4
 """The loudest sample of a sound that counts as silent, of 1."""
 BAND_PIXELS = 2
@@ -142,8 +142,8 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
         seconds = self.config.key_seconds
         labels = tuple(f"{index * seconds:.2f} s" for index in range(keys))
         sound = source.sound(self.config.audio)
-        recording = Recording(encode_audio(sound), seconds)
-        return StreamSource(labels, Patches(pixels, 1, keys), recording)
+        recording = SoundParts(encode_audio(sound), seconds)
+        return StreamSource(labels, ImagePatches(pixels, 1, keys), recording)
 
     def read(
         self, files: Sequence[Path | Records], options: EvaluationOptions
@@ -180,11 +180,12 @@ class SpeechRun(GeneratingRun[Audio, Utterance]):
     def plot(
         self,
         source: Utterance,
-        patches: Patches,
+        patches: ImagePatches,
         tokens: tuple[str, ...],
         weights: np.ndarray,
         remarks: tuple[str, ...],
         title: str,
+        **options: Any,
     ) -> "Figure":
         audio = self.config.audio
         return spectrogram(

@@ -81,7 +81,7 @@ DRAWN = 10
 """The largest number of entities in a figure."""
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     """A part of a text.
 
     Attributes:
@@ -105,7 +105,7 @@ def split_text(
     text: str,
     words: Sequence[Place],
     tags: Sequence[int] = (),
-) -> list[Part]:
+) -> list[TextPart]:
     """Split a text into parts.
 
     The tokens of a word stay in one part. A word longer than a part is cut.
@@ -131,7 +131,7 @@ def split_text(
         inside = [word for word, first in firsts.items() if start <= first < last]
         positions = [firsts[word] - start + special.opens for word in inside]
         part_tags = [tags[word] for word in inside] if tags else []
-        parts.append(Part(tokens, inside, positions, part_tags, end > last))
+        parts.append(TextPart(tokens, inside, positions, part_tags, end > last))
     return parts
 
 
@@ -153,7 +153,7 @@ def find_first_tokens(
     return firsts
 
 
-def warn_cut(texts: Sequence[Sequence[Part]], context: int) -> list[str]:
+def warn_cut(texts: Sequence[Sequence[TextPart]], context: int) -> list[str]:
     """Return a list with a warning about cut words, or an empty list."""
     cut = sum(part.is_cut for parts in texts for part in parts)
     warning = (
@@ -205,7 +205,7 @@ def setup(config: Tagging, folder: RunDirectory, processes: int) -> Setup:
         f"tagged parts {tokenizer.digest} {run.context} {labels}",
         lambda text: run.split(text.text, text.words, run.index_tags(text)),
         lambda part: len(part.ids),
-        Part,
+        TextPart,
     )
     sample = [run.split(text.text, text.words) for text in sample_evenly(train)]
     warnings = [*warn_cut(sample, run.context), *describe_unread_scheme(labels)]
@@ -249,7 +249,7 @@ def count_tags(texts: Iterable[Tagged]) -> Counter[str]:
 
 
 @dataclass(frozen=True)
-class Span:
+class LabeledSpan:
     """The characters `start` to `end` of a text, half-open, with their label."""
 
     start: int
@@ -265,7 +265,7 @@ class TagsPrediction(ShortRepr):
     """The spans of a text, the entities of its words' tags."""
 
     source: str
-    spans: tuple[Span, ...]
+    spans: tuple[LabeledSpan, ...]
 
     @property
     def text(self) -> str:
@@ -330,7 +330,7 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
                 )
         return list(map(labels.index, text.tags))
 
-    def columns(self, part: Part) -> dict[int, int]:
+    def columns(self, part: TextPart) -> dict[int, int]:
         """Return the column of the model's outputs for each tag that a part's words have."""
         if not self.points:
             return {index: index for index in range(len(self.labels))}
@@ -339,7 +339,7 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
 
     def split(
         self, text: str, words: Sequence[Place], tags: Sequence[int] = ()
-    ) -> list[Part]:
+    ) -> list[TextPart]:
         """Split a text into parts with `split_text`."""
         text, words = self.separate(text, words)
         return split_text(self.tokenizer, self.context, text, words, tags)
@@ -353,7 +353,7 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         firsts = find_first_tokens(words, self.tokenizer.offsets(text))
         return (text, words) if len(firsts) == len(words) else space_out(text, words)
 
-    def collate(self, parts: Sequence[Part]) -> TextBatch:
+    def collate(self, parts: Sequence[TextPart]) -> TextBatch:
         """Pad parts; tags are at the first tokens of words, `IGNORED` is elsewhere."""
         inputs = pad_rows([part.ids for part in parts])
         tags = torch.full_like(inputs[0], IGNORED)
@@ -414,7 +414,7 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         return entity_metrics(tags, [text.tags for text in examples])
 
     def compute_probabilities(
-        self, texts: Sequence[Sequence[Part]], words: Sequence[int]
+        self, texts: Sequence[Sequence[TextPart]], words: Sequence[int]
     ) -> list[Float[Tensor, "word tag"]]:
         """Return the probability of each tag for each word.
 
@@ -436,7 +436,7 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
             results.append(rows)
         return results
 
-    def _warn_cut(self, texts: Sequence[Sequence[Part]]) -> None:
+    def _warn_cut(self, texts: Sequence[Sequence[TextPart]]) -> None:
         for warning in warn_cut(texts, self.context):
             log.warning(warning)
 
@@ -454,7 +454,9 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
             for first, last, label in find_entities(tags):
                 start, end = places[first][0], places[last - 1][1]
                 probability = float(rows[first:last].amax(-1).prod())
-                spans.append(Span(start, end, label, text[start:end], probability))
+                spans.append(
+                    LabeledSpan(start, end, label, text[start:end], probability)
+                )
             predictions.append(TagsPrediction(text, tuple(spans)))
         return predictions
 
@@ -544,14 +546,14 @@ class TaggingRun(ReadingRun[str, TagsPrediction]):
         return replace(
             attribution,
             draw=lambda title: draw_shaded_text(shades, title=title),
-            detail=f"what {reader} reads: {mean}",
+            detail=f"what {reader} attends to: {mean}",
         )
 
 
 def shade_entities(
     text: str,
     offsets: Sequence[Place],
-    part: Part,
+    part: TextPart,
     entities: Sequence[Entity],
     weights: Alignment,
 ) -> TextWeights:
