@@ -21,7 +21,6 @@ from regard.attention.record import (
 from regard.attention.transformers import attention_kind
 from regard.attribution.effects import Edges, choose_cuts, measure_effects
 from regard.attribution.gradients import (
-    check_no_maps,
     compute_contributions,
     find_embeddings,
     select_log_probabilities,
@@ -39,7 +38,15 @@ from regard.data.batches import PairBatch
 from regard.errors import InputError
 from regard.maps.alignment import Alignment, Side
 from regard.maps.lookups import ATTENDS_TO, Lookups, lookups_from_alignment
-from regard.maps.reductions import Numbers, average_maps, rollout, shares
+from regard.maps.reductions import (
+    GRADIENT,
+    ROLLOUT,
+    Numbers,
+    average_maps,
+    refuse_maps,
+    rollout,
+    shares,
+)
 from regard.nn.decoders import EncoderDecoder
 from regard.shapes import Float
 from regard.work import checkpoint
@@ -148,10 +155,7 @@ def aggregate_maps(maps: Maps, kind: Kind, numbers: Numbers = None) -> Map:
             chosen for a rollout.
     """
     if kind == "rollout":
-        if numbers is not None:
-            raise InputError(
-                "a rollout combines all layers and heads. Remove --layer, --head and --map (maps in Python)."
-            )
+        refuse_maps(numbers, ROLLOUT)
         return roll_out([*maps.values()])
     stacked = maps.stack_heads()[0].double()
     mean = average_maps(stacked.cpu().numpy(), numbers)
@@ -301,7 +305,7 @@ def attribute_cross_attention(
     labels = sides[0].pieces, sides[1].pieces
     pair = output[0], output[1][:-1]
     if kind in GRADIENTS:
-        check_no_maps(maps)
+        refuse_maps(maps, GRADIENT)
         gradient = compute_input_gradient(model, *output, steps=GRADIENTS[kind])
         amounts = gradient.double().cpu().numpy()
         attention = Alignment(shares(amounts), *labels)
@@ -530,7 +534,7 @@ def attribute_gradient(
     Raises:
         InputError: Maps are chosen.
     """
-    check_no_maps(maps)
+    refuse_maps(maps, GRADIENT)
     contribution = compute_contributions(find_embeddings(model), scores, steps)[0]
     return Alignment(contribution.shares(), tuple(tokens), tuple(targets))
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.record import ReportsWeights
-from regard.errors import InputError
-from regard.maps.reductions import Numbers, shares
+from regard.maps.reductions import shares
 from regard.nn.layers import Embedding
 from regard.shapes import Float, to_float32
 from regard.work import checkpoint
@@ -124,16 +123,3 @@ def select_log_probabilities(
     """Return the log-probability of one choice per row, in float32 or wider."""
     rows = torch.arange(len(choices), device=logits.device)
     return to_float32(logits).log_softmax(-1)[rows, list(choices)]
-
-
-def check_no_maps(maps: Numbers) -> None:
-    """Check that no layers or heads are chosen, since a gradient is of the whole model.
-
-    Raises:
-        InputError: Some are chosen.
-    """
-    if maps is not None:
-        raise InputError(
-            "a gradient is of the whole model, not of a layer or head. Remove --layer, --head "
-            "and --map (maps in Python)."
-        )

@@ -41,8 +41,7 @@ def read_word_vectors(
     with closing(iterate_lines(path, STREAMED)) as lines:
         first = next(lines)
         header = HEADER.fullmatch(first.text)
-        fields = first.text.rstrip(" ").count(" ")
-        found_width = int(header[2]) if header else fields
+        found_width = int(header[2]) if header else first.text.rstrip(" ").count(" ")
         if found_width != width:
             raise InputError(
                 f"{path}: has vectors of {found_width} numbers, but the model's have "

@@ -12,10 +12,10 @@ from regard.text.kinds import NAMES, UNKNOWN, SpecialTokens
 from regard.text.pipeline import HIDDEN, Pipeline
 from regard.text.tokenizer_files import (
     BLANK,
-    BYTE,
-    NORMAL,
     UNIGRAM,
     build_sentencepiece,
+    has_bytes,
+    list_scores,
     parse_sentencepiece,
 )
 
@@ -81,11 +81,8 @@ def read_side(
         model = parse_sentencepiece(folder.data(name))
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
-    scores = {
-        piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL
-    }
-    is_plain = all(piece.type != BYTE for piece in model.pieces)
-    if model.trainer_spec.model_type != UNIGRAM or not is_plain:
+    scores = list_scores(model)
+    if model.trainer_spec.model_type != UNIGRAM or has_bytes(model):
         raise InputError(
             f"{place}: has pieces of bytes or byte pairs; expected a unigram model"
         )

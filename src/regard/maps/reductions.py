@@ -23,8 +23,19 @@ from regard.shapes import Weights, to_float32
 
 Numbers = Sequence[int] | None
 """The numbers of maps, layer x heads + head; None for all."""
+ROLLOUT = "a rollout combines all layers and heads"
+GRADIENT = "a gradient is of the whole model, not of a layer or head"
+"""Why these leave no choice of maps."""
 QUERIES_PER_GROUP, WEIGHTS_PER_GROUP = 256, 1 << 20
 """The most queries, and the most weights, that are reduced at a time."""
+
+
+def refuse_maps(numbers: Numbers, reason: str) -> None:
+    """Raise InputError with a reason if maps are chosen."""
+    if numbers is not None:
+        raise InputError(
+            f"{reason}. Remove --layer, --head and --map (maps in Python)."
+        )
 
 
 def logarithm(weights: Weights) -> Weights:

@@ -83,13 +83,13 @@ def overlays(
     images = [("", "", photo)]
     remarks = remarks or [""] * len(words)
     for word, remark, item in zip(words, remarks, weights, strict=True):
-        least = item.min() if contrast else 0.0
         greatest = item.max(initial=0.0)
-        extent = (
-            f"{least:.3g} to {greatest:.3g}" if contrast else f"up to {greatest:.3g}"
-        )
+        least, end, extent = 0.0, scale_end(item), f"up to {greatest:.3g}"
+        if contrast:
+            least = item.min()
+            end = greatest - least
+            extent = f"{least:.3g} to {greatest:.3g}"
         below = ", ".join(filter(None, (remark, extent)))
-        end = greatest - least if contrast else scale_end(item)
         pixels = apply_heat(photo, item - least, end)
         images.append((shorten(word, longest=30), below, pixels))
     if len(weights) and all(map(is_nearly_uniform, weights)):

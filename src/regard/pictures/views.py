@@ -11,7 +11,14 @@ from jaxtyping import Float
 
 from regard.errors import InputError
 from regard.maps.heads import HeadMaps
-from regard.maps.reductions import Numbers, average_heads, mean_entropies, rollout
+from regard.maps.reductions import (
+    ROLLOUT,
+    Numbers,
+    average_heads,
+    mean_entropies,
+    refuse_maps,
+    rollout,
+)
 from regard.pictures.canvas import (
     COLORS,
     MUTED,
@@ -145,10 +152,7 @@ def select_heads(maps: HeadMaps, view: str, numbers: Numbers) -> HeadMaps:
         InputError: There is no map with a number, or these maps have no rollout.
     """
     if view == "rollout":
-        if numbers is not None:
-            raise InputError(
-                "a rollout combines all layers and heads. Remove --layer, --head and --map (maps in Python)."
-            )
+        refuse_maps(numbers, ROLLOUT)
         if not maps.is_self_attention or len(maps.layers) < 2:
             raise InputError(
                 "the view rollout needs several self-attention layers with residuals, "

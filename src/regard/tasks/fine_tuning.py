@@ -200,14 +200,13 @@ def load_vectors(path: str, tokenizer: Tokenizer, width: int) -> Tensor:
         InputError: The file is invalid, or has none of the words.
     """
     words: dict[str, list[int]] = {}
+    has_whole_words = tokenizer.settings.kind in WHOLE_WORDS
     for index, label in enumerate(tokenizer.pieces(range(tokenizer.size))):
         # A piece inside words is another entry than the same letters as a word.
-        is_word = tokenizer.settings.kind in WHOLE_WORDS
-        is_word = is_word or tokenizer.encode(label) == [index]
+        is_word = has_whole_words or tokenizer.encode(label) == [index]
         if is_word and index not in tokenizer.special.all:
             words.setdefault(label, []).append(index)
     vectors = read_word_vectors(path, words, width)
-    name = Path(path).name
     if not vectors:
         raise InputError(
             f"vectors: {path} has none of the {len(words):,} words of the vocabulary; "
@@ -215,7 +214,9 @@ def load_vectors(path: str, tokenizer: Tokenizer, width: int) -> Tensor:
         )
     log.info(
         "vectors: %s of %s words found in %s",
-        *(f"{len(vectors):,}", f"{len(words):,}", name),
+        f"{len(vectors):,}",
+        f"{len(words):,}",
+        Path(path).name,
     )
     values = torch.zeros(tokenizer.size, width)
     for word, vector in vectors.items():

@@ -112,6 +112,16 @@ def parse_sentencepiece(content: bytes) -> Any:
     return model
 
 
+def list_scores(model: Any) -> dict[str, float]:
+    """Return the scores of a SentencePiece model's normal pieces."""
+    return {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
+
+
+def has_bytes(model: Any) -> bool:
+    """Return whether a SentencePiece model has pieces of single bytes."""
+    return any(piece.type == BYTE for piece in model.pieces)
+
+
 def read_pieces(model: Any) -> tuple[Pipeline, SpecialTokens]:
     """Return the tokenizer of a SentencePiece model, with its ids.
 
@@ -126,9 +136,9 @@ def read_pieces(model: Any) -> tuple[Pipeline, SpecialTokens]:
     if UNKNOWN_PIECE not in types:
         raise InputError("has no unknown piece; train it with an unk_id")
     hidden = {
-        piece.piece: ids[piece.piece]
-        for piece in model.pieces
-        if piece.type in (CONTROL, UNUSED)
+        piece: ids[piece]
+        for piece, kind in zip(pieces, types, strict=True)
+        if kind in (CONTROL, UNUSED)
     }
     trainer = model.trainer_spec
     names = {
@@ -139,22 +149,18 @@ def read_pieces(model: Any) -> tuple[Pipeline, SpecialTokens]:
     }
     roles = find_roles(names, hidden) | {"unknown": types.index(UNKNOWN_PIECE)}
     special, entries = add_roles(roles, hidden, len(pieces))
-    has_bytes = BYTE in types
     scores = [piece.score for piece in model.pieces]
     if trainer.model_type == UNIGRAM:
         labels = [HIDDEN + piece if piece in hidden else piece for piece in pieces]
         scored = list(zip(labels, scores, strict=True))
-        backend: Any = models.Unigram(scored, special.unknown, has_bytes)
+        backend: Any = models.Unigram(scored, special.unknown, has_bytes(model))
     else:
-        normal = {
-            piece: scores[ids[piece]] for piece in pieces if types[ids[piece]] == NORMAL
-        }
         backend = models.BPE(
             ids,
-            list_merges(normal),
+            list_merges(list_scores(model)),
             unk_token=pieces[special.unknown],
             fuse_unk=True,
-            byte_fallback=has_bytes,
+            byte_fallback=has_bytes(model),
         )
     document = build_sentencepiece(backend, model)
     return Pipeline(document, entries, special), special
@@ -215,7 +221,7 @@ def build_sentencepiece(backend_model: Any, model: Any) -> dict[str, Any]:
     backend.pre_tokenizer = pre_tokenizers.Metaspace(BLANK, "never", split=False)
     prefix = "always" if settings.add_dummy_prefix else "never"
     backend.decoder = decoders.Metaspace(BLANK, prefix)
-    if any(piece.type == BYTE for piece in model.pieces):
+    if has_bytes(model):
         steps = [decoders.ByteFallback(), backend.decoder]
         backend.decoder = decoders.Sequence(steps)
     return json.loads(backend.to_str())
@@ -264,9 +270,9 @@ def read_document(document: Any) -> tuple[Pipeline, SpecialTokens]:
     roles = find_roles(ROLES | {"unknown": [model.get("unk_token")]}, ids)
     if model.get("unk_id") is not None:
         roles["unknown"] = model["unk_id"]
-    has_bytes = model.get("byte_fallback")
-    has_bytes = has_bytes or '"ByteLevel"' in json.dumps(document["pre_tokenizer"])
-    if "unknown" not in roles and not has_bytes:
+    is_complete = model.get("byte_fallback")
+    is_complete = is_complete or '"ByteLevel"' in json.dumps(document["pre_tokenizer"])
+    if "unknown" not in roles and not is_complete:
         raise InputError("has no unknown token; train it with unk_token")
     special, entries = add_roles(roles, added, max(ids.values()) + 1)
     return Pipeline(document, entries, special), special

@@ -22,7 +22,6 @@ from regard.attribution.attention import (
 from regard.attribution.effects import choose_cuts, measure_effects
 from regard.attribution.gradients import (
     Contribution,
-    check_no_maps,
     compute_contributions,
     find_embeddings,
     select_log_probabilities,
@@ -42,6 +41,7 @@ from regard.maps.lookups import (
     lookups_from_text,
     with_maps,
 )
+from regard.maps.reductions import GRADIENT, refuse_maps
 from regard.metrics import Metrics
 from regard.models.catalog import CLASSIFIERS
 from regard.models.classifier import Classifier
@@ -483,7 +483,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
                 amounts = torch.from_numpy(effects)[:, None]
                 contributions = [Contribution(None, amounts)]
             else:
-                check_no_maps(maps)
+                refuse_maps(maps, GRADIENT)
                 contributions = compute_contributions(
                     find_embeddings(self.model), explain, GRADIENTS[kind]
                 )
