@@ -89,6 +89,7 @@ VECTORS = "vectors={cooccurrence: [{folder}/wikitext-2/train.txt.gz, {folder}/mu
 NEAR_VECTORS = "vectors={cooccurrence: [{folder}/multi30k/train.en.gz], window: 2}"
 PLAIN = (
     "model={name: rocktaschel, embedding: 100, width: 100, dropout: 0.3}", "data.hypernyms={}", "tokenizer.size=3000",
+    "training.average_decay=0",
 )  # fmt: skip
 """The paper's word-by-word attention alone."""
 SQUAD = (

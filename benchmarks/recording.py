@@ -29,7 +29,7 @@ ROUNDS, MAX_COST = 30, 0.01
 LENGTH, WIDTH = 2048, 64
 SENTENCES, LOOKING = 64, 1.3
 """How many texts are predicted, and how many times as long as the search it may take to know their attention too."""
-SMALL = "starting PyTorch's operations, in a small model"
+SMALL = "encoding the sources again, three times as long as the outputs, and starting PyTorch's operations"
 """What takes the rest of that time."""
 TRAINING = 1.05
 """How many times as long an update may take whose weights are recorded as sums."""

@@ -15,7 +15,7 @@ import torch
 from tests import checked, selection
 
 checked.install("regard")
-gc.freeze()  # what is imported stays, and need not be gone through time and again
+gc.disable()  # until all tests are collected: what they import stays, and need not be gone through time and again
 gc.set_threshold(100_000, 50, 100)
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background, and in commands started from there
@@ -31,13 +31,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The tests and what they import stay too, and are not gone through when the process ends."""
+    """The tests and what they import stay, and are not gone through again, nor when the process ends."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """Every test starts from the same random state, whatever ran before it."""
+    """Every test starts from the same random state and on one thread, whatever ran before it."""
+    torch.set_num_threads(1)
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)

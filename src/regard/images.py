@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -96,14 +96,16 @@ def count_pixels(content: bytes) -> int:
         return 0
 
 
-def read_image(image: Image, channels: int = 3, location: str = "the image") -> Pixels:
+def read_image(
+    image: Image | Any, channels: int = 3, location: str = "the image"
+) -> Pixels:
     """Read an image, gray (1 channel) or red, green and blue (3).
 
     A file is rotated as its EXIF orientation says. Transparent pixels become white, 16
     bits become 8, and an animation gives its first frame.
 
     Args:
-        image: The path of a file, its content, or an array.
+        image: The path of a file, its content, an array or an image of Pillow.
         channels: The number of channels of the result.
         location: What to call content or array in an error.
 
@@ -121,11 +123,14 @@ def read_image(image: Image, channels: int = 3, location: str = "the image") -> 
             )
         return np.repeat(pixels, channels // pixels.shape[2], axis=2)
     if isinstance(image, bytes):
-        file = BytesIO(image)
-    else:
+        source = open_image(BytesIO(image), location)
+    elif isinstance(image, str | Path):
         file = check_file(image, "an image")
         location = str(file)
-    with open_image(file, location) as opened:
+        source = open_image(file, location)
+    else:
+        source = nullcontext(image)
+    with source as opened:
         upright = pillow().ImageOps.exif_transpose(opened)
         opaque = _to_opaque_bytes(upright)
         converted = opaque.convert(MODES[channels])

@@ -120,8 +120,10 @@ def test_of_a_linear_score_all_is_accounted_for():
     torch.testing.assert_close(found.amounts[:, 0], by_hand.detach(), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["bahdanau", "transformer"])
-def test_integrated_gradients_add_up(name: str):
+@pytest.mark.parametrize(
+    ("name", "most"), [("bahdanau", 100), pytest.param("transformer", 300, marks=pytest.mark.slow)]
+)
+def test_integrated_gradients_add_up(name: str, most: int):
     """Their sum is what the source adds to each log-probability, and fewer steps come near."""
     model = cases.MODELS[name]().double().eval()
     source, written = WRITTEN[0]
@@ -140,7 +142,7 @@ def test_integrated_gradients_add_up(name: str):
                 hook.remove()
     gain = scores[1] - scores[0]
     assert gain.abs().max() > 1e-3
-    for steps, error in ((GRADIENTS["integrated"], 1e-2), (300, 1e-3)):
+    for steps, error in ((GRADIENTS["integrated"], 1e-2), (most, 1e-3)):
         found = compute_input_gradient(model, source, written, steps).sum(-1)
         torch.testing.assert_close(found, gain, rtol=0, atol=error)
 

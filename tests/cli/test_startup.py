@@ -75,15 +75,13 @@ def test_a_run_file_is_read_by_its_task_alone():
 
 @pytest.mark.parametrize("searching", [True, False])
 def test_loading_leaves_the_search_for_garbage_as_it_was(searching: bool):
-    before = gc.isenabled()
     try:
         (gc.enable if searching else gc.disable)()
         with pause_collection():
             inside = gc.isenabled()
         assert (inside, gc.isenabled()) == (False, searching)
     finally:
-        (gc.enable if before else gc.disable)()
-        gc.unfreeze()
+        gc.enable()
 
 
 WATCH = """

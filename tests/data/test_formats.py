@@ -101,6 +101,12 @@ def test_missing_columns_are_named_at_once_with_their_keys(tmp_path: Path):
     )
 
 
+def test_columns_without_a_header_are_named_by_number(tmp_path: Path):
+    path = written(tmp_path, "a.tsv", "main\t2012\t0\t4.5\tA plane is taking off.\tAn air plane takes off.\n")
+    with pytest.raises(MissingColumns, match=r"data.text=5 and --set data.second=6 and --set data.label=4 \(by number"):
+        run_file.read(path_of("relatedness"), [f"data.train={path}"]).data.load()
+
+
 @pytest.mark.parametrize("name", ["text:", "text, #1"])
 def test_a_proposed_column_is_read_when_it_is_typed(name: str, tmp_path: Path):
     path = written(tmp_path, "a.csv", f'"{name}",label\n' + "a,b\n" * 10)

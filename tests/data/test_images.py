@@ -209,10 +209,29 @@ def test_folders_of_groups(tmp_path: Path):
         ImageFolders().read(path)
     assert [each.label for each in ImageFolders(depth=1).read(path)] == ["animal", "animal", "thing"]
     assert [each.label for each in ImageFolders(depth=2).read(path)] == ["animal/cat", "animal/dog", "thing/car"]
+    few_shot = FolderEpisodes().read_images(path)
+    assert [image.label for image in few_shot] == ["animal/cat", "animal/dog", "thing/car"]
     path = grouped(tmp_path / "a", "thing/2.pgm")
+    assert [image.label for image in FolderEpisodes().read_images(path)] == ["animal", "animal", "thing", "thing"]
     assert [each.label for each in ImageFolders().read(path)] == ["animal", "animal", "thing", "thing"]
     with pytest.raises(InputError, match=r"thing/2.pgm: is above the folders of classes, since data.depth is 2; move"):
         ImageFolders(depth=2).read(path)
+
+
+def test_an_image_of_pillow():
+    content = picture(1)
+    image = pytest.importorskip("PIL.Image").open(io.BytesIO(content))
+    assert (read_image(image, 1) == read_image(content, 1)).all()
+
+
+@pytest.mark.parametrize("recipe", ["vit", "few-shot"])
+def test_folders_of_sets_are_recognized(recipe: str, tmp_path: Path):
+    path, lines = grouped(tmp_path / "photos", "train/cat/1.pgm", "val/cat/2.pgm"), []
+    data = run_file.read(path_of(recipe), [f"data.train={path}"], is_new=True, say=lines.append).data
+    assert (data.train, data.valid, data.test) == (f"{path}/train", f"{path}/val", None)
+    assert lines == [f"using train/ and val/ of {path}"]
+    settings = [f"data.train={path}", "data.valid=mine"]
+    assert run_file.read(path_of(recipe), settings, is_new=True).data.valid == "mine"
 
 
 LEVELS = np.arange(27, dtype=np.uint8).reshape(3, 3, 3)

@@ -44,8 +44,7 @@ def test_a_page_of_every_family(name: str, tmp_path: Path):
     assert found.write(tmp_path / "page.html") == tmp_path / "page.html"
     for each in found.lookups:
         assert each.weights.shape[:2] == (2, 3)
-        sums = each.weights.sum(-1)
-        assert np.allclose(sums, 1, atol=1e-4)
+        assert np.allclose(each.weights.sum(-1), 1, atol=1e-4)
     expected = {"bart": 3, "t5": 3, "whisper": 3, "gpt2": 2, "mistral": 2}
     assert len(found.lookups) == expected.get(name, len(found.lookups))
 
@@ -70,12 +69,11 @@ def test_written_tokens_are_in_the_row_of_the_step_that_wrote_them(tmp_path: Pat
     assert (written.weights[:, :, 0, 3:] == 0).all()
 
 
-def test_the_options_of_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_options_of_show(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
+    monkeypatch.setattr("regard.hub.any_model.WRITTEN", 4)
     folder, out = str(tiny_folder("bart", tmp_path / "bart")), str(tmp_path / "page.png")
-    encoder = ["--role", "encoder"]
-    cases = [["--map", "1", "--target-range", "0:3"], [*encoder, "--view", "rollout"]]
-    cases.append(["--role", "decoder", "--view", "heads"])
-    for options in cases:
+    encoder, heads = ["--role", "encoder"], ["--role", "decoder", "--view", "heads"]
+    for options in (["--map", "1", "--target-range", "0:3"], [*encoder, "--view", "rollout"], heads):
         assert main(["show", folder, "the old cat", "--out", out, *options]) == 0, capsys.readouterr().err
     assert main(["show", folder, "the old cat", "--out", str(tmp_path / "page.html"), *encoder]) == 0
     assert main(["show", folder, "the old cat", "--out", out, "--kind", "norms"]) == 2
@@ -83,8 +81,9 @@ def test_the_options_of_show(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("name", ["gpt2", "bart", "albert", "bert"])
-def test_what_a_written_token_or_a_class_owes_to_the_text(name: str, tmp_path: Path):
+def test_what_a_written_token_or_a_class_owes_to_the_text(name: str, tmp_path: Path, monkeypatch):
     """Effects are differences of log-probabilities, and the page has them beside the weights."""
+    monkeypatch.setattr("regard.hub.any_model.WRITTEN", 4)
     folder = tiny_folder(name, tmp_path / name)
     if name == "albert":
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -108,8 +107,7 @@ def test_what_a_written_token_or_a_class_owes_to_the_text(name: str, tmp_path: P
     output = run._write_output(TEXT, inputs, AttributionOptions())
     names, tensors, last = ["network.*"], dict(inputs.tensors), -1
     if name == "gpt2":
-        tensors = {"input_ids": torch.tensor([[*inputs.text, *output]])}
-        last = -2
+        tensors, last = {"input_ids": torch.tensor([[*inputs.text, *output]])}, -2
     if name == "bart":
         names = ["network.*decoder*encoder_attn"]
         tensors["decoder_input_ids"] = torch.tensor([output[:-1]])
@@ -131,7 +129,7 @@ def test_commands_take_published_folders_and_short_names(tmp_path: Path, capsys:
     folder = str(tiny_folder("bert", tmp_path / "bert"))
     assert main(["fill", folder, "the [MASK] cat", "--best", "1"]) == 0
     assert capsys.readouterr().out.startswith("1\t0.")
-    assert main(["predict", folder, "the [MASK] cat"]) == 0
+    assert regard.load(folder).predict("the [MASK] cat").text.endswith(" cat")
     assert main(["info", folder]) == 0
     assert "BertForMaskedLM" in capsys.readouterr().out
     out = str(tmp_path / "forced.tsv")
@@ -156,7 +154,8 @@ def test_one_line_in_a_notebook(tmp_path: Path):
     assert "text/html" in found._repr_mimebundle_()
     images = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
     vit = open_run(tiny_folder("vit", tmp_path / "vit")).network
-    assert regard.show(vit, images, str(picture(tmp_path / "disc.png"))).lookups[0].patches is not None
+    lookups = regard.show(vit, images, str(picture(tmp_path / "disc.png"))).lookups[0]
+    assert (lookups.patches is None, lookups.source_words) == (False, None)
 
 
 def test_sinks_are_marked_and_left_out_beside():
@@ -252,7 +251,8 @@ def test_a_text_with_too_many_weights_is_refused_with_what_fits(tmp_path: Path, 
         run.attribute(TEXT)
 
 
-def test_a_sound_of_another_rate_or_width_is_read(tmp_path: Path):
+def test_a_sound_of_another_rate_or_width_is_read(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("regard.hub.any_model.WRITTEN", 4)
     run = open_run(tiny_folder("whisper", tmp_path / "a"))
     expected = run.attribute(str(sound(tmp_path / "high.wav"))).lookups[0].weights
     cross, encoder, _ = run.attribute(str(sound(tmp_path / "low.wav", 8000))).lookups

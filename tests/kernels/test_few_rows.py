@@ -14,7 +14,6 @@ from regard.kernels.cpu import MOST_ROWS, linear, step_cell, supports_tensors, u
 @pytest.fixture
 def kernel(machine: str, monkeypatch: pytest.MonkeyPatch):
     """The kernel for each of this machine's instructions, without gradients, for small products too."""
-    monkeypatch.setattr(cpu, "FEWEST_ROWS", 1)
     monkeypatch.setattr(cpu, "FEWEST_WEIGHTS", 0)
     with use_search_kernels():
         yield machine

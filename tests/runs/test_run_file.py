@@ -123,6 +123,17 @@ def test_usual_columns_of_other_files(recipe: str, name: str, content: str, colu
     assert recognize_columns(section, ()).items() >= columns.items()
 
 
+def test_rows_without_a_gold_label_are_left_out(tmp_path: Path, caplog: Any):
+    caplog.set_level("INFO")
+    path = tmp_path / "snli.tsv"
+    path.write_text("gold_label\tsentence1\tsentence2\n" + "same\ta\tb\n-\tc\td\n" * 10, encoding="utf-8")
+    config = run_file.read(path_of("esim"), [f"data.train={path}"], is_new=True)
+    assert {row.label for row in config.data.load().train} == {"same"}
+    assert {"using '-' as ignore", f"{path}: 10 of 20 rows left out"} <= {*caplog.messages}
+    kept = run_file.read(path_of("esim"), [f"data.train={path}", "data.ignore=null"], is_new=True)
+    assert {row.label for row in kept.data.load().train} == {"same", "-"}
+
+
 def test_a_document_of_squad_has_no_columns_to_recognize(tmp_path: Path):
     path = tmp_path / "train.json"
     path.write_text('{"data": []}', encoding="utf-8")

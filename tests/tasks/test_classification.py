@@ -72,8 +72,7 @@ def config(folder: Path, *settings: str) -> run_file.RunConfig:
 
 def test_it_learns(folder: Path):
     result = json.loads((folder / "run" / "result.json").read_text())
-    assert result["test/accuracy"] > 90
-    assert result["test/macro-f1"] > 90
+    assert min(result["test/accuracy"], result["test/macro-f1"]) > 90
 
 
 def test_the_class_of_pairs(folder: Path):

@@ -300,7 +300,7 @@ def test_a_broken_image_is_told_before_training(folder: Path, tmp_path: Path):
         (("predict", "x"), """text 1: 'x'; expected {"examples": {"cat": ["1.png"], "dog": ["2.png"]}, "im"""),
         (
             ("predict", '{"examples": {"a": []}, "image": "c.png"}'),
-            "got [0] examples of 1 classes; the model was trained for 1 of each of 2 classes",
+            "got 1 classes with [0] examples; the model was trained for 2 classes with 1 each, so give as many",
         ),
         (("predict", '{"examples": {"a": ["a.png"], "b": ["a.png"]}, "image": "c.png"}'), "a.png: no such file"),
     ],

@@ -76,8 +76,8 @@ def config(folder: Path, *settings: str) -> ImageClassification:
 
 def test_it_learns(folder: Path):
     result = json.loads((folder / "run" / "result.json").read_text())
-    assert result["test/accuracy"] > 90
-    assert result["test/macro-f1"] > 90
+    assert min(result["test/accuracy"], result["test/macro-f1"]) > 90
+    assert result["images_per_second"] > 0
 
 
 def test_the_class_of_files_and_arrays(folder: Path):

@@ -24,7 +24,7 @@ from regard.tasks.catalog import TASKS
 from regard.tasks.class_prediction import index_classes
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.image_captioning.data import CaptionTables
-from regard.tasks.summary import DataSummary, describe_images, describe_joined_words, encode_for_request
+from regard.tasks.summary import DataSummary, agree, describe_images, describe_joined_words, encode_for_request
 from regard.text import Tokenizer, TokenizerSettings
 from regard.text.kinds import KindName
 from tests.witness.cases import CASES
@@ -149,6 +149,12 @@ def turned(pairs: list[Pair]) -> list[Pair]:
     return [Pair(pair.target, pair.source, pair.place) for pair in pairs]
 
 
+def test_a_unit_agrees_with_its_count():
+    units = ("pairs of texts", "classes", "images")
+    assert [agree(unit, 1) for unit in units] == ["pair of texts", "class", "image"]
+    assert [agree(unit, 2) for unit in units] == [*units]
+
+
 def test_a_folder_one_level_too_high(tmp_path: Path):
     for name in ("train", "test"):
         picture(tmp_path / name / "cat" / "1.png")
@@ -262,6 +268,7 @@ def test_unknown_characters(tmp_path: Path):
         ("wordpiece", "où Ou péché pêche", 0),
         ("wordpiece-uncased", "Ou ou e\u0301te\u0301 été", 0),
         ("wordpiece-uncased", "आज कल कुल", 0),
+        ("wordpiece-uncased", "ou ou\x05", 0),
     ],
 )
 def test_words_that_differ_in_accents_only_are_said(kind: KindName, text: str, warnings: int):

@@ -145,7 +145,7 @@ def test_files_that_are_refused(tmp_path: Path, content: bytes | str, expected: 
 
 
 def test_a_file_has_no_other_kind():
-    with pytest.raises(InputError, match=r"has a file and the kind bpe: .* --set tokenizer='\{file: spm.model\}'"):
+    with pytest.raises(InputError, match=r"has a file and the kind bpe: .* such as \{file: spm.model\}"):
         TokenizerSettings("bpe", file="spm.model")
     with pytest.raises(InputError, match="kind is missing: choose one such as bpe, or set file"):
         TokenizerSettings()

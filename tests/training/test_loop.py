@@ -49,8 +49,7 @@ def test_it_learns(tmp_path: Path):
     assert result["accuracy"] == 1
     assert result["parameters"] == 13 * 11 + 11 * 11 + 11
     assert result["steps"] == 60
-    assert result["seconds"] > 0
-    assert result["tokens_per_second"] > 0
+    assert min(result["seconds"], result["tokens_per_second"]) > 0
     assert torch.equal(weights(tmp_path / "run")["layer.weight"], model.layer.weight)
     losses = [record["loss"] for record in records(tmp_path / "run", "training")]
     assert len(losses) == 15

@@ -194,7 +194,7 @@ def to_single_map(attention: Alignment, kind: Kind) -> Lookups:
     return replace(lookups, kind=kind, layers=(kind,), verbs=verbs)
 
 
-BATCH = 32
+BATCH = 64
 """Pairs in one batch."""
 TokenPair = tuple[list[int], list[int]]
 """A source without its end, and the output's tokens, with the end if it has one."""

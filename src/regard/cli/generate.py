@@ -16,7 +16,7 @@ from regard.cli.main import (
     say_json,
     warn,
 )
-from regard.cli.predict import iterate_predictions, list_ranked, load_or_import
+from regard.cli.predict import iterate_predictions, list_ranked
 from regard.errors import InputError, quote
 
 if TYPE_CHECKING:
@@ -130,9 +130,10 @@ def fill(
     """
     check_source(texts, piped)
     with pause_collection():
+        from regard.runs.run_file import load
         from regard.tasks.run import require_method
 
-        loaded = load_or_import(run, allow_missing=allow_missing)
+        loaded: Any = load(run, allow_missing=allow_missing)
         fill_blanks = require_method(loaded, "fill", run)
     for chunk in iterate_texts(texts):
         results = fill_blanks(chunk, best=best, blank=blank)

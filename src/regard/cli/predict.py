@@ -113,27 +113,13 @@ def load_run(
         InputError: The run cannot be loaded, or lacks an option.
     """
     with pause_collection():
+        from regard.runs.run_file import load
         from regard.training.settings import choose_own_accelerator
 
         choose_own_accelerator()
-        loaded = load_or_import(
-            run, allow_missing=weights.allow_missing, int8=weights.int8
-        )
+        loaded = load(run, allow_missing=weights.allow_missing, int8=weights.int8)
         loaded.check_supported("predict", options)
     return loaded
-
-
-def load_or_import(run: Path, **options: Any) -> Any:
-    """Load a run, or import a published model for this process."""
-    from regard.storage.run_folder import is_run
-
-    if is_run(run):
-        from regard.runs.run_file import load
-
-        return load(run, **options)
-    from regard.hub.open_run import open_imported
-
-    return open_imported(run, **options)
 
 
 def run_batch(

@@ -26,6 +26,7 @@ tuples and such dataclasses: the cache writes it as JSON. A section may also giv
   row is.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import (
     Callable,
@@ -54,6 +55,7 @@ from regard.data.tables import Columns, Tabular
 from regard.errors import InputError
 
 E = TypeVar("E")
+log = logging.getLogger("regard")
 Paths = str | tuple[str, ...] | None
 """The file of a set, a folder or a pattern, or several; None for no set."""
 SET_KEYS = frozenset(
@@ -295,4 +297,11 @@ class TableFiles(DataFiles[E], Tabular):
         if split:
             rows = (replace(r, fields=r.fields[1:], split=r.fields[0]) for r in rows)
         examples = iterate_converted(rows, self.parse, path, skip_bad=self.skip_bad)
-        return (example for example in examples if example is not None)
+        total = count = 0
+        for example in examples:
+            total += 1
+            if example is not None:
+                count += 1
+                yield example
+        if count < total:
+            log.info("%s: %d of %d rows left out", path, total - count, total)

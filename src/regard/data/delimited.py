@@ -212,7 +212,7 @@ def _find_names(cells: list[str], columns: Keys, location: str) -> Keys:
         return numbers
     names = _strip_names(cells, columns)
     if missing := [str(column) for column in columns if column not in names]:
-        raise MissingColumns(location, missing, names)
+        raise MissingColumns(location, missing, names, numbered=True)
     for column in columns:
         if (count := names.count(str(column))) > 1:
             raise InputError(

@@ -298,12 +298,20 @@ def list_set_files(path: str) -> list[str]:
     return files
 
 
-def check_classes(path: str, names: Sequence[str]) -> None:
+def find_sets(path: str) -> dict[str, str]:
+    """Return the folders of sets in a folder by their keys; empty if it has others."""
+    folders = folders_in(Path(path))
+    sets = {SETS.get(folder.name.lower(), ""): str(folder) for folder in folders}
+    has_others = "" in sets or len(sets) < len(folders)
+    return {} if has_others or len(sets) < 2 else sets
+
+
+def check_classes(path: str) -> None:
     """Raise InputError for folders of sets, one level above the folders of classes."""
-    sets = {SETS.get(name.lower(), ""): str(Path(path) / name) for name in names}
-    if len(names) > 1 and len(sets) == len(names) and "" not in sets:
+    if sets := find_sets(path):
+        names = ", ".join(Path(folder).name for folder in sets.values())
         raise InputError(
-            f"{path}: its folders are the sets {', '.join(names)} and no classes; name "
+            f"{path}: its folders are the sets {names} and no classes; name "
             f"each: {_format_sets(sets)}"
         )
 

@@ -110,10 +110,8 @@ class ImageFolders(ImageSets):
         Raises:
             InputError: They are probably on another level.
         """
-        folders = folders_in(root)
-        check_classes(str(root), [folder.name for folder in folders])
-        files = (file for folder in folders for file in folder.iterdir())
-        above = next(filter(_is_image, files), None)
+        check_classes(str(root))
+        folders, above = folders_in(root), find_above(root)
         if self.depth == 2 and above:
             raise InputError(
                 f"{above}: is above the folders of classes, since data.depth is 2; "
@@ -142,6 +140,12 @@ class ImageFolders(ImageSets):
             except InputError as error:
                 return str(error).removeprefix(f"{file}: ")
         return ""
+
+
+def find_above(root: Path) -> Path | None:
+    """Return the first image of the folders in a folder that is in none of theirs."""
+    files = (file for folder in folders_in(root) for file in folder.iterdir())
+    return next(filter(_is_image, files), None)
 
 
 def _is_image(file: Path) -> bool:

@@ -90,7 +90,9 @@ class MediaFiles:
         tables = [file for file in files if is_table_name(file.name)]
         tables = tables or list(filter(self._lists, files))
         if not tables:
-            raise InputError(f"{path}: has no {self.table} ({kinds()}); add one")
+            raise InputError(
+                f"{path}: has no {self.table}; add one with a row for each {self.noun} ({kinds()})"
+            )
         if len(tables) > 1:
             names = ", ".join(table.name for table in tables[:3])
             raise InputError(

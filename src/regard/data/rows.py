@@ -44,16 +44,22 @@ class MissingColumns(InputError):
     Attributes:
         names: The missing columns.
         available: The columns of the table.
+        numbered: Whether columns can go by number too.
         advice: What to do about them.
         keys: The keys of a run file that name the columns.
     """
 
     def __init__(
-        self, path: object, names: Sequence[str], available: Iterable[str]
+        self,
+        path: object,
+        names: Sequence[str],
+        available: Iterable[str],
+        numbered: bool = False,
     ) -> None:
         self.path = path
         self.names = list(names)
         self.available = list(available)
+        self.numbered = numbered
         self.advice = ""
         self.keys: Sequence[str] = ()
         super().__init__(path, self.names, self.available)

@@ -408,6 +408,20 @@ def advise(columns: Columns) -> Iterator[None]:
         raise
 
 
+def guess_columns(texts: Sequence[str], cells: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of the columns that are most likely texts and their label.
+
+    Args:
+        texts: The keys of texts, whose columns have the most words.
+        cells: The first row.
+    """
+    columns = range(1, len(cells) + 1)
+    by_words = sorted(columns, key=lambda column: -len(cells[column - 1].split()))
+    count = len(texts)
+    numbers = dict(zip(texts, sorted(by_words[:count]), strict=True))
+    return numbers | {"label": max(by_words[count:])}
+
+
 def _advise(columns: Columns, error: MissingColumns) -> str:
     """Return the options that name missing columns, with the closest available ones."""
     chosen: dict[str, Any] = {key: str(name) for key, name in columns.items()}
@@ -426,11 +440,13 @@ def _advise(columns: Columns, error: MissingColumns) -> str:
         if not all(map(COLUMN_NAME.fullmatch, unused)):
             unused = [error.available.index(name) + 1 for name in unused]
         chosen |= dict(zip(unnamed, unused, strict=True))
+    has_label = unnamed in (["text", "label"], ["text", "second", "label"])
+    has_header = all(map(COLUMN_NAME.fullmatch, error.available))
+    if has_label and not has_header and len(unnamed) <= len(unused):
+        chosen |= guess_columns(unnamed[:-1], error.available)
     options = []
     for name in dict.fromkeys(key.partition("[")[0] for key in missing):
         several = [chosen[key] for key in columns if key.startswith(f"{name}[")]
         options.append(format_setting(f"data.{name}", several or chosen[name]))
-    return (
-        f"name yours with {' and '.join(options)} (by number from 1 if the file has no "
-        "header)"
-    )
+    numbers = " (by number from 1 if the file has no header)" if error.numbered else ""
+    return f"name yours with {' and '.join(options)}{numbers}"

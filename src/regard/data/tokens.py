@@ -97,34 +97,61 @@ def side(
         texts: What was encoded, in order, between special tokens: their ids have the
             characters that they cover as labels, other ids those that they decode to.
     """
-    special = {*tokenizer.special.silent, tokenizer.special.mask}
-    encoded = [(text, tokenizer.encode(text)) for text in texts]
-    remaining = (pair for pair in encoded if pair[1])
     pieces: list[str] = []
     labels: list[str] = []
     indices: list[int] = []
-    for is_special, group in groupby(ids, special.__contains__):
-        part = list(group)
-        if is_special:
-            part_labels = tokenizer.pieces(part)
-            words = Side.of(part_labels).words
+    for part in _label_parts(tokenizer, ids, extra, texts):
+        if part.is_special:
+            words = Side.of(part.labels).words
+        elif len(part.spans) == len(part.ids):
+            words = words_of(part.text, part.spans)
         else:
-            part_labels = label_ids(tokenizer, part, extra)
-            text, text_ids = next(remaining, ("", []))
-            spans = ()
-            if text_ids:
-                spans = _find_spans(tokenizer, text, text_ids, part)
-            for index, (start, end) in enumerate(spans):
-                part_labels[index] = label_of(text[start:end])
-            if len(spans) == len(part):
-                words = words_of(text, spans)
-            else:
-                words = _decode_words(tokenizer, part, extra)
-        pieces += part_labels
+            words = _decode_words(tokenizer, part.ids, extra)
+        pieces += part.labels
         count = len(labels)
         indices += [count + index for index in words.indices]
         labels += words.labels
     return Side(tuple(pieces), Words(tuple(labels), tuple(indices)))
+
+
+def label_pieces(
+    tokenizer: Tokenizer,
+    ids: Sequence[int],
+    extra: Sequence[str] = (),
+    texts: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return the labels of `side` without their words."""
+    parts = _label_parts(tokenizer, ids, extra, texts)
+    return tuple(label for part in parts for label in part.labels)
+
+
+class _LabelledPart(NamedTuple):
+    """Successive special ids, or the ids of one text, of which no span may be known."""
+
+    is_special: bool
+    ids: list[int]
+    labels: list[str]
+    text: str
+    spans: Spans
+
+
+def _label_parts(
+    tokenizer: Tokenizer, ids: Sequence[int], extra: Sequence[str], texts: Sequence[str]
+) -> Iterator[_LabelledPart]:
+    special = {*tokenizer.special.silent, tokenizer.special.mask}
+    encoded = [(text, tokenizer.encode(text)) for text in texts]
+    remaining = (pair for pair in encoded if pair[1])
+    for is_special, group in groupby(ids, special.__contains__):
+        part = list(group)
+        if is_special:
+            yield _LabelledPart(True, part, tokenizer.pieces(part), "", ())
+            continue
+        labels = label_ids(tokenizer, part, extra)
+        text, text_ids = next(remaining, ("", []))
+        spans = _find_spans(tokenizer, text, text_ids, part) if text_ids else ()
+        for index, (start, end) in enumerate(spans):
+            labels[index] = label_of(text[start:end])
+        yield _LabelledPart(False, part, labels, text, spans)
 
 
 def label_of(characters: str) -> str:
@@ -393,6 +420,15 @@ class Tokenizers:
         source_side = side(self.source, [*source_ids, end], extra, [source])
         target_side = side(self.target, target_ids, extra, texts)
         return source_side, target_side
+
+    def label_pieces(
+        self, source_ids: Sequence[int], target_ids: Sequence[int], source: str
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the labels of `sides` for an output that is not forced."""
+        extra = self.own_words(source)
+        source_ids = [*source_ids, self.source.special.end]
+        source_labels = label_pieces(self.source, source_ids, extra, [source])
+        return source_labels, label_pieces(self.target, target_ids, extra)
 
     def words(self, pair: Pair) -> tuple[Ids, Ids]:
         """Return the index of the word of each piece of a source and of a target."""

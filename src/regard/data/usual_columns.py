@@ -15,7 +15,7 @@ from regard.config.file_kinds import (
     read_first_lines,
     suffix,
 )
-from regard.data.files import WILDCARDS, is_remote
+from regard.data.files import WILDCARDS, find_sets, is_remote
 from regard.data.records import Records, get_value, list_keys
 from regard.data.tables import Tabular, advise, kind, table_files
 from regard.errors import InputError
@@ -23,7 +23,7 @@ from regard.errors import InputError
 FILE_NAMES = ("file_name", "filename", "path", "file")
 TEXTS = ("text", "sentence", "review", "content", "comment_text", "comment", "tweet")
 USUAL_COLUMNS = {
-    "text": (*TEXTS, "message", "body", "document", "question", "plot"),
+    "text": (*TEXTS, "message", "body", "document", "question", "plot", "overview"),
     "label": (
         "label",
         "labels",
@@ -34,6 +34,7 @@ USUAL_COLUMNS = {
         "target",
         "score",
         "rating",
+        "stars",
         "intent",
         "genre",
         "genres",
@@ -64,6 +65,8 @@ LANGUAGE = re.compile(r"translation\.[a-z]{2}|[a-z]{2}")
 """A column of texts in a language, the source first."""
 SEPARATOR = "separator"
 """The key of the text between the labels of a row."""
+GOLD, IGNORE, NO_AGREEMENT = "gold_label", "ignore", "-"
+"""The usual column of a label of several annotators, and the key and label without one."""
 TATOEBA = "CC-BY "
 """The beginning of the third column of Anki's pairs, which have no header."""
 CHECKED_ROWS = 1000
@@ -141,6 +144,12 @@ def recognize_columns(section: Any, set_keys: Collection[str]) -> dict[str, Any]
     recognized: dict[str, Any] = match_names(names, missing, taken, has_second)
     if {"source", "target"} <= {*missing} - recognized.keys():
         recognized = find_languages(names) or recognized
+    all_columns = columns | recognized
+    is_gold = (
+        "second" in all_columns and str(all_columns.get("label")).casefold() == GOLD
+    )
+    if is_gold and IGNORE in keys - {*set_keys}:
+        recognized[IGNORE] = NO_AGREEMENT
     if not section.has_label_columns:
         return recognized
     if "label" in missing and "label" not in recognized:
@@ -152,6 +161,20 @@ def recognize_columns(section: Any, set_keys: Collection[str]) -> dict[str, Any]
         texts = {cell for cell in cells if isinstance(cell, str)}
         recognized |= find_separator(texts)
     return recognized
+
+
+def recognize_sets(section: Any, set_keys: Collection[str]) -> dict[str, str]:
+    """Return the folders of sets, if the folder of classes that is named has those.
+
+    Args:
+        section: The `data:` section, whose `train` names the folder.
+        set_keys: Keys of the section that somebody set; those are kept.
+    """
+    path: Any = getattr(section, "train", None)
+    has_folders = "folders" in getattr(section, "recognised", ())
+    sets = find_sets(path) if has_folders and is_folder(path) else {}
+    other_keys = {*set_keys} - {"train"}
+    return {key: sets[key] for key in sets if key not in other_keys and "train" in sets}
 
 
 def find_table(section: Any, path: Any) -> Any:

@@ -604,7 +604,7 @@ class TransformersRun(Run[Example, GeneratedText]):
                     patches = None
                 if inputs.sound:
                     recording = SoundParts(inputs.sound, inputs.seconds / count)
-            target = source
+            target, words = source, None if patches else source.words
             if role == "cross":
                 target = side(self.vocabulary, output[1:])
             if weights.shape[2:] != (len(target.pieces), len(source.pieces)):
@@ -614,8 +614,8 @@ class TransformersRun(Run[Example, GeneratedText]):
                 source.pieces,
                 target.pieces,
                 NAMES[role],
-                source_words=source.words,
-                target_words=target.words,
+                source_words=words,
+                target_words=words if target is source else target.words,
                 patches=patches,
                 recording=recording,
             )

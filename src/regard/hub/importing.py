@@ -172,8 +172,8 @@ def read_source(folder: PublishedFolder, name: str, revision: str | None) -> Sou
     if task is None or (task == "seq2seq" and not is_text):
         raise InputError(
             f"{folder.path}: is a {architecture or 'model without a class'}, which has "
-            "the head of no task. Open it with `regard show` or `regard embed`, or train "
-            "it: model: {name: pretrained, path: ...}."
+            "the head of no task. Open it with `regard show` or `regard embed`"
+            + ("." if task else ", or train it: model: {name: pretrained, path: ...}.")
         )
     return Source(
         folder,

@@ -24,7 +24,7 @@ def is_published(path: Path | str) -> bool:
         names = {file.name for file in folder.iterdir()}
         return bool(names & {PUBLISHED, MODULES}) and CONFIG not in names
     is_full = len(folder.parts) == 2 and not folder.is_absolute()
-    is_hub_name = is_full and not folder.parent.exists()
+    is_hub_name = is_full and not folder.parent.exists() and folder.parts[0] != "runs"
     return not folder.exists() and (is_hub_name or str(path) != complete_name(path))
 
 
@@ -49,23 +49,22 @@ def open_run(
     return open_model(path, allow_missing=allow_missing)
 
 
-def open_imported(
-    path: Path | str, *, allow_missing: bool = False, int8: bool = False
-) -> Any:
-    """Open the run in a folder, or a published model, imported for this process.
+def import_published(path: Path | str) -> Path:
+    """Import a published model for this process, and return its run; a run stays.
 
     Raises:
-        InputError: As `load` and `import_run`.
+        InputError: As `import_run`.
         RunError: The hub does not answer.
     """
-    if is_published(path):
-        from regard.hub.importing import import_run
+    if not is_published(path):
+        return Path(path)
+    from regard.hub.importing import import_run
 
-        directory = TemporaryDirectory()
-        atexit.register(directory.cleanup)
-        source, path = str(path), Path(directory.name) / "run"
-        import_run(source, path)
-    return run_file.load(path, allow_missing=allow_missing, int8=int8)
+    directory = TemporaryDirectory()
+    atexit.register(directory.cleanup)
+    run = Path(directory.name) / "run"
+    import_run(str(path), run)
+    return run
 
 
 def show(model: Any, *inputs: Any, **settings: Any) -> Attribution:

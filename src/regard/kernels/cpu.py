@@ -586,8 +586,8 @@ def choose_best_tokens(
     return None if failed else (scores, tokens)
 
 
-FEWEST_ROWS, MOST_ROWS = 4, 6
-"""The kernel reads each weight once for so many rows; fewer are as fast in PyTorch."""
+MOST_ROWS = 6
+"""The most rows for which the kernel loads each weight once."""
 FEWEST_WEIGHTS = 1 << 17
 """The weights from which the time to read them exceeds the time of the call."""
 
@@ -647,7 +647,7 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return the linear map of inputs `(*batch, width)`, by the kernel for a few rows."""
     *batch, width = inputs.shape
     rows = math.prod(batch)
-    has_few_rows = FEWEST_ROWS <= rows <= MOST_ROWS
+    has_few_rows = 0 < rows <= MOST_ROWS
     is_served = weight.numel() >= FEWEST_WEIGHTS and weight.is_contiguous()
     if not (has_few_rows and is_served and supports_tensors(inputs, weight)):
         return functional.linear(inputs, weight, bias)

@@ -11,39 +11,37 @@ namespace {
 
 constexpr Size MOST_ROWS = 6;
 constexpr Size TOGETHER = 4;  // columns of a unit of work
-constexpr Size AHEAD = 512;   // numbers that are fetched before their turn
+constexpr Size AHEAD = 1024;  // numbers that are fetched before their turn
 
 Vec whole(const float* from) { return *reinterpret_cast<const Stored*>(from); }
 
+// Reads one row of the weights after the other: memory is fastest along one stream.
 template <int ROWS>
 void multiply(const float* inputs, Size width, const float* weight, const float* bias, Size begin, Size end,
               Size columns, float* outputs) {
-  constexpr int LINES = ROWS > 2 ? 2 : 4;
-  const Size full = width / LANES * LANES, rest = width - full;
-  for (Size column = begin; column < end; column += LINES) {
-    const Size count = std::min<Size>(LINES, end - column);
-    const float* lines[LINES];
-    for (Size c = 0; c < LINES; ++c) lines[c] = weight + (column + std::min(c, count - 1)) * width;
-    Vec sums[LINES][ROWS] = {};
-    for (Size k = 0; k < full; k += LANES) {
-      Vec numbers[LINES];
+  constexpr int CHAINS = ROWS > 3 ? 1 : 4 / ROWS;
+  constexpr Size STEP = CHAINS * LANES;
+  for (Size column = begin; column < end; ++column) {
+    const float* line = weight + column * width;
+    Vec sums[ROWS][CHAINS] = {};
+    Size k = 0;
+    for (; k + STEP <= width; k += STEP) {
 #pragma GCC unroll 4
-      for (int c = 0; c < LINES; ++c) {
-        __builtin_prefetch(lines[c] + k + AHEAD);
-        numbers[c] = whole(lines[c] + k);
-      }
+      for (int c = 0; c < CHAINS; ++c) {
+        const Size place = k + c * LANES;
+        __builtin_prefetch(line + place + AHEAD);
+        const Vec numbers = whole(line + place);
 #pragma GCC unroll 6
-      for (int row = 0; row < ROWS; ++row) {
-        const Vec input = whole(inputs + row * width + k);
-#pragma GCC unroll 4
-        for (int c = 0; c < LINES; ++c) sums[c][row] += numbers[c] * input;
+        for (int row = 0; row < ROWS; ++row) sums[row][c] += numbers * whole(inputs + row * width + place);
       }
     }
-    for (Size c = 0; c < count; ++c) {
-      for (int row = 0; row < ROWS; ++row) {
-        if (rest) sums[c][row] += load(lines[c] + full, rest) * load(inputs + row * width + full, rest);
-        outputs[row * columns + column + c] = total(sums[c][row]) + (bias ? bias[column + c] : 0.0f);
-      }
+    for (; k < width; k += LANES) {
+      const Size count = std::min<Size>(LANES, width - k);
+      for (int row = 0; row < ROWS; ++row) sums[row][0] += load(line + k, count) * load(inputs + row * width + k, count);
+    }
+    for (int row = 0; row < ROWS; ++row) {
+      for (int c = 1; c < CHAINS; ++c) sums[row][0] += sums[row][c];
+      outputs[row * columns + column] = total(sums[row][0]) + (bias ? bias[column] : 0.0f);
     }
   }
 }

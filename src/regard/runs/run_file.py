@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, overload
 
 import pydantic
@@ -14,14 +15,21 @@ from torch.utils import _device
 
 from regard.config import loader, yaml_tree
 from regard.config.loader import Discriminated, Renames
-from regard.data.usual_columns import SEPARATOR, recognize_columns
+from regard.data.usual_columns import (
+    IGNORE,
+    SEPARATOR,
+    recognize_columns,
+    recognize_sets,
+)
 from regard.errors import InputError
 from regard.runs.recipes import FOLDER
-from regard.storage.run_folder import CONFIG, WEIGHTS, RunDirectory
+from regard.storage.run_folder import CONFIG, WEIGHTS, RunDirectory, is_run
 from regard.storage.tensors import check_fit, outline
 from regard.tasks.catalog import TASKS
 from regard.training.settings import Training, choose_device, tenth
 
+IMPORT = "regard.hub.open_run:import_published"
+"""The function that makes a run of a published model."""
 ENVIRONMENT = "environment.json"
 """The file of a run folder with the versions of packages it was trained with."""
 EDITOR_LINE = "# yaml-language-server: $schema=regard.schema.json"
@@ -131,7 +139,7 @@ def recognize(
     settings: Sequence[str],
     say: Callable[[str], object],
 ) -> list[str]:
-    """Return the settings of usual columns that nobody named, and say which these are.
+    """Return the settings of usual names that nobody set, and say which these are.
 
     The columns of a recipe are examples.
     """
@@ -144,10 +152,21 @@ def recognize(
         if section == "data" and not key:
             return []
         set_keys |= {key} if section == "data" else set()
+    sets = recognize_sets(config.data, set_keys)
+    if sets:
+        names = " and ".join(f"{Path(folder).name}/" for folder in sets.values())
+        say(f"using {names} of {config.data.train}")
+        return [f"data.{key}={json.dumps(folder)}" for key, folder in sets.items()]
     columns = recognize_columns(config.data, set_keys)
     for key, column in columns.items():
         names = column if isinstance(column, list) else [column]
-        word = "" if key == SEPARATOR else "columns " if len(names) > 1 else "column "
+        word = (
+            ""
+            if key in (SEPARATOR, IGNORE)
+            else "columns "
+            if len(names) > 1
+            else "column "
+        )
         say(f"using {word}{', '.join(map(repr, names))} as {key}")
     return [f"data.{key}={json.dumps(column)}" for key, column in columns.items()]
 
@@ -232,11 +251,11 @@ def load(
     int8: bool = False,
     task: Any = ANY_TASK,
 ) -> Any:
-    """Open the trained run in a folder.
+    """Open the trained run in a folder, or a published model, imported as one.
 
     Args:
-        path: The folder. An unfinished run gets the weights of its best checkpoint, or
-            of its newest without a validation.
+        path: The folder, or the model's name on the hub. An unfinished run gets the
+            weights of its best checkpoint, or of its newest without a validation.
         device: The kind of device; `auto` is an accelerator if there is one.
         allow_missing: Leave parameters that the weights lack as they are initialized.
         int8: Multiply in 8-bit integers by the run's engine (`Run.use_engine`).
@@ -245,8 +264,10 @@ def load(
     Raises:
         InputError: A file is missing or damaged, weights are not finite, the folder is
             no run or of another task, or `int8` is not supported.
+        RunError: The hub does not answer.
     """
-    folder = RunDirectory.open(Path(path))
+    origin = path if is_run(Path(path)) else resolve_name(IMPORT)(path)
+    folder = RunDirectory.open(Path(origin))
     config = read(folder.file(CONFIG))
     is_finished = folder.has(WEIGHTS)
     tensors = None if is_finished else read_checkpoint(folder, config.training)

@@ -81,7 +81,7 @@ from regard.tasks.options import (
     TextPrediction,
 )
 from regard.tasks.run import Run, text_warnings
-from regard.tasks.summary import DataSummary
+from regard.tasks.summary import DataSummary, agree
 from regard.text import Tokenizer, TokenizerSettings
 from regard.training.objectives import Carried, Loss, Objective
 from regard.training.settings import count_parameters
@@ -400,7 +400,7 @@ def setup_task(
         details = [*details, f"a vocabulary of {tokenizer.size:,}"]
         fields["tokenizers"] = {TOKENIZER: tokenizer}
         model = model.model
-    train = [f"{len(splits.train):,} {data.unit}", *counts]
+    train = [f"{len(splits.train):,} {agree(data.unit, len(splits.train))}", *counts]
     parts = [
         f"{', '.join(train)} to train on, {len(splits.valid):,} to validate, "
         f"{len(splits.test):,} to test",

@@ -25,7 +25,7 @@ from regard.attention.record import record
 from regard.config.file_kinds import Kind
 from regard.data.arrays import arrays
 from regard.data.batches import Batch
-from regard.data.images import Depth, ImageFolders, ImageRows, LabelledImage
+from regard.data.images import Depth, ImageFolders, ImageRows, LabelledImage, find_above
 from regard.data.records import Records
 from regard.data.rows import BadRecord
 from regard.data.splits import Share, Splits, choose_groups
@@ -209,12 +209,16 @@ class FolderEpisodes(EpisodeSets):
 
     kind: Literal["class-folders"] = "class-folders"
     depth: Depth = None
-    """With 2, the classes are the folders in those folders."""
+    """The depth of the class folders. Default: found from the images."""
 
     recognised: ClassVar[tuple[Kind, ...]] = ("folders",)
 
     def read_images(self, path: str) -> Iterable[LabelledImage]:
-        return ImageFolders(skip_bad=self.skip_bad, depth=self.depth).read(path)
+        root = Path(path)
+        depth = self.depth
+        if depth is None and root.is_dir() and not find_above(root):
+            depth = 2
+        return ImageFolders(skip_bad=self.skip_bad, depth=depth).read(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -477,7 +481,7 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
     summary = DataSummary(
         unit="classes",
         rows=describe_rows(data, splits),
-        lengths={"images a class": Lengths.of(list(map(len, splits.train)))},
+        lengths={"class, in images": Lengths.of(list(map(len, splits.train)))},
         images=images,
         example={"image": first.place, "class": first.label},
         warnings=warnings,
@@ -625,8 +629,8 @@ class FewShotRun(ModelRun[FewShotExample, ClassPrediction]):
         counts = [len(images) for images in example.support.values()]
         if counts != [data.shots] * data.ways:
             raise InputError(
-                f"got {counts} examples of {len(counts)} classes; the model was trained "
-                f"for {data.shots} of each of {data.ways} classes"
+                f"got {len(counts)} classes with {counts} examples; the model was trained "
+                f"for {data.ways} classes with {data.shots} each, so give as many"
             )
         names = list(example.support)
         labels = np.repeat(np.arange(data.ways), data.shots)

@@ -317,7 +317,7 @@ class ImageBatch(Batch):
 class ImageClassificationObjective(TokenBatchObjective[LabelledImage, ImageBatch]):
     """The cross-entropy of the classes."""
 
-    metric, higher_is_better = "accuracy", True
+    metric, higher_is_better, unit = "accuracy", True, "images"
 
     def __init__(
         self,

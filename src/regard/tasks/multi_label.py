@@ -35,9 +35,9 @@ from regard.tasks.class_prediction import (
 from regard.tasks.classification.data import Column, Labelled, LabelledTables
 from regard.tasks.classification.inputs import TextConfig
 from regard.tasks.classification.run import (
-    ClassificationRun,
     Logits,
     Outputs,
+    OutputsRun,
     text_setup,
 )
 from regard.tasks.options import Json, ShortRepr, flat
@@ -270,9 +270,10 @@ class MultiLabel(TextConfig):
     """The least probability of a label that a text is predicted to have."""
 
 
-class MultiLabelRun(ClassificationRun):
+class MultiLabelRun(OutputsRun[LabelsPrediction]):
     """A trained model that predicts the labels of a text or a pair of texts."""
 
+    does = "Chooses the labels of a text, or of two texts."
     config: MultiLabel
 
     @classmethod

@@ -20,9 +20,9 @@ from regard.tasks.base import Setup
 from regard.tasks.classification.data import Labelled, LabelledTables
 from regard.tasks.classification.inputs import TextConfig
 from regard.tasks.classification.run import (
-    ClassificationRun,
     Logits,
     Outputs,
+    OutputsRun,
     text_setup,
 )
 from regard.tasks.options import Json, ShortRepr
@@ -149,7 +149,7 @@ class NumberOutput(Outputs):
         return self.mean + self.deviation * logits[:, 0].double()
 
 
-class RegressionRun(ClassificationRun):
+class RegressionRun(OutputsRun[NumberPrediction]):
     """A trained model that predicts the number of a text or a pair of texts."""
 
     does = "Predicts a number for a text, or for two texts."

@@ -2,7 +2,15 @@
 
 import logging
 from abc import ABC
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Sized,
+)
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
@@ -723,7 +731,8 @@ def output_warnings(text: str, name: str = "the prediction") -> list[str]:
 
 def refuse_one(examples: object, name: str = "examples") -> None:
     """Raise TypeError for one example instead of a list, which would be split into letters."""
-    if isinstance(examples, str | bytes | Path | np.ndarray):
+    is_one = isinstance(examples, str | bytes | Path | np.ndarray)
+    if is_one or not isinstance(examples, Iterable):
         raise TypeError(f"{name} is one {type(examples).__name__}; put it in a list")
 
 

@@ -5,6 +5,7 @@ folder. Statistics of texts and images are of an evenly spaced sample, so that t
 is bounded.
 """
 
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -113,7 +114,7 @@ class DataSummary:
         """Return the parts of the summary by name."""
         width = max(len(f"{rows.count:,}") for rows in self.rows.values())
         parts = {
-            name: f"{rows.count:{width},} {self.unit}, {rows.origin}"
+            name: f"{rows.count:{width},} {agree(self.unit, rows.count)}, {rows.origin}"
             for name, rows in self.rows.items()
         }
         if self.classes:
@@ -136,6 +137,11 @@ class DataSummary:
         if self.images is not None:
             parts["images"] = " -> ".join(map(str, self.images))
         return parts | {f"first {name}": text for name, text in self.example.items()}
+
+
+def agree(unit: str, count: int) -> str:
+    """Return a unit in the plural, such as `pairs of texts`, as it is after a count."""
+    return unit if count != 1 else re.sub(r"(?<=ss)es\b|s\b", "", unit, count=1)
 
 
 def join_summaries(summaries: Sequence[DataSummary]) -> DataSummary:
@@ -232,13 +238,15 @@ def describe_joined_words(tokenizer: Tokenizer, texts: Iterable[str]) -> list[st
         return []
     words: dict[str, list[str]] = {}
     for word in dict.fromkeys(normalize("NFC", " ".join(texts)).lower().split()):
-        words.setdefault(tokenizer.normalize(word), []).append(word)
+        if word.isprintable():
+            words.setdefault(tokenizer.normalize(word), []).append(word)
     joined = [group for group in words.values() if len(group) > 1]
     if not joined:
         return []
+    count = f", and {len(joined) - 1} more" if len(joined) > 1 else ""
     return [
-        f"the tokenizer reads {' and '.join(joined[0])} as one word, and "
-        f"{len(joined) - 1} more; kind wordpiece tells them apart"
+        f"the tokenizer reads {' and '.join(joined[0])} as one word{count}; kind wordpiece "
+        "tells them apart"
     ]
 
 

@@ -141,7 +141,7 @@ class TokenizerSettings:
         if self.kind != "file" and self.file is not None:
             raise InputError(
                 f"tokenizer has a file and the kind {self.kind}: expected one of the two, "
-                f"such as --set tokenizer='{{file: {self.file}}}'"
+                f"such as {{file: {self.file}}} for the whole tokenizer"
             )
         if self.dropout and self.kind != "bpe":
             raise InputError(

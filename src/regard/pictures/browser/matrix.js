@@ -71,7 +71,7 @@ regard.views.matrix = (() => {
     painted() {
       const { table, scaleEnd: most } = this.panel, { source, target, rows, scale } = table, { threshold, shade } = this.panel.choice;
       if (!source.length || !target.length) return null;
-      const adapted = most === scale ? whole(table) : shade === "largest" ? `${strongest()}: the maximum of this matrix` : `all weights are small: ${strongest()} is ${number(most)}`;
+      const adapted = most === scale ? whole(table) : shade === "largest" ? `${strongest()}: the maximum of this matrix` : `all weights are small, so the ${strongest()} color is ${number(most)}, not 1`;
       this.key.replaceChildren(key(most, table, adapted));
       const count = source.length;
       return pixels(count, target.length, (place) => {

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -83,6 +83,7 @@ from regard.tasks.options import (
     AttributionOptions,
     EvaluationOptions,
     Json,
+    Prediction,
     PredictOptions,
 )
 from regard.tasks.run import ScoredOutput, Task, text_warnings
@@ -98,6 +99,7 @@ from regard.tasks.summary import (
 from regard.text import Tokenizer
 from regard.training.objectives import Loss
 
+P = TypeVar("P", bound=Prediction)
 DETAILS: dict[Kind, str] = {
     "rollout": "attention rollout over all layers",
     "weights": "attention weights of the prediction",
@@ -225,10 +227,9 @@ class ClassOutputs(Outputs):
         return label, select_log_probabilities(logits, [self.labels.index(label)])
 
 
-class ClassificationRun(ReadingRun[Text, Any]):
+class OutputsRun(ReadingRun[Text, P], Generic[P]):
     """A trained model with its tokenizer, its outputs and its run file."""
 
-    does = "Chooses the class of a text, or of two texts."
     config: Any
     model: Classifier
     inputs = {"text": str, "second": str | None}
@@ -248,7 +249,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
         self.form: Form = config.form(tokenizer)
 
     @classmethod
-    def open(cls, run: RunDirectory, config: Any) -> "ClassificationRun":
+    def open(cls, run: RunDirectory, config: Any) -> "OutputsRun[P]":
         """Open the run in a folder, its model with fresh weights.
 
         Raises:
@@ -260,9 +261,9 @@ class ClassificationRun(ReadingRun[Text, Any]):
         return cls(config, model, tokenizer, outputs)
 
     @classmethod
+    @abstractmethod
     def load_outputs(cls, folder: RunDirectory, config: Any) -> Outputs:
         """Load the meaning of the model's outputs from the run's folder."""
-        return ClassOutputs(tuple(folder.read_labels()))
 
     def encode_all(self, examples: Sequence[Labelled]) -> Chunks[Example]:
         """Encode examples with their targets; those on disk are encoded once.
@@ -397,7 +398,7 @@ class ClassificationRun(ReadingRun[Text, Any]):
         if limit := self.form.limit():
             report_cut(limit, sum(map(self.form.is_cut, examples)), len(examples))
 
-    def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[Any]:
+    def _predict(self, examples: Sequence[Text], options: PredictOptions) -> list[P]:
         numbered = enumerate(examples, 1)
         texts = [self._label(text, f"text {number}") for number, text in numbered]
         logits = self.compute_logits(texts)
@@ -562,9 +563,22 @@ class ClassificationRun(ReadingRun[Text, Any]):
             count = "one text" if len(texts) == 1 else f"{len(texts)} texts"
             expected = "one text"
             if self.paired:
-                expected = "two: 'FIRST' 'SECOND', or in a line with a tab between"
+                expected = (
+                    "two: 'FIRST' 'SECOND', in a line with a tab between, or in "
+                    "Python [(FIRST, SECOND)]"
+                )
             raise InputError(f"{place}: is {count}; the model classifies {expected}")
         return Labelled(texts, "", place, sentences)
+
+
+class ClassificationRun(OutputsRun[ClassPrediction]):
+    """A trained model that chooses the class of a text or a pair of texts."""
+
+    does = "Chooses the class of a text, or of two texts."
+
+    @classmethod
+    def load_outputs(cls, folder: RunDirectory, config: Any) -> ClassOutputs:
+        return ClassOutputs(tuple(folder.read_labels()))
 
 
 def setup(config: Classification, folder: RunDirectory, processes: int) -> Setup:
@@ -629,7 +643,7 @@ def text_setup(
     )
 
 
-def summarize(run: ClassificationRun, splits: Splits[Labelled]) -> DataSummary:
+def summarize(run: OutputsRun[Any], splits: Splits[Labelled]) -> DataSummary:
     """Summarize the texts, as the model reads them, and their labels."""
     form = run.form
     sample = sample_evenly(splits.train)

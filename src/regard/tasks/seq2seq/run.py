@@ -370,9 +370,9 @@ class Seq2SeqRun(Run[str, GeneratedText]):
             prefix = options.encode_prefix(partial(encode_prefix, sides, text))
             size = sides.target.size + len(sides.own_words(text))
             check_prefixes([prefix], size, sides.target.special)
-            labels, _ = sides.sides(source, [], text)
+            labels, _ = sides.label_pieces(source, [], text)
             prefixes.append(prefix)
-            sources.append(StreamSource([*labels.pieces], forced=len(prefix)))
+            sources.append(StreamSource([*labels], forced=len(prefix)))
         steps = stream_ids(
             self.model,
             ids,
@@ -431,8 +431,8 @@ class Seq2SeqRun(Run[str, GeneratedText]):
         target = self._end(hypothesis)
         alignment = None
         if weights is not None:
-            labels = sides.sides(source, target, text)
-            alignment = Alignment(weights, *(side.pieces for side in labels))
+            labels = sides.label_pieces(source, target, text)
+            alignment = Alignment(weights, *labels)
         return GeneratedText(
             sides.text(hypothesis.tokens, text),
             hypothesis.score,
