@@ -110,7 +110,8 @@ def test_the_extra_is_named(module: str, extra: str, monkeypatch: pytest.MonkeyP
         (["train", LONG], f"{LONG}: cannot be read (File name too long)"),
     ],
 )
-def test_bad_usage_is_one_line(regard, run: Path, arguments: list[str], said: str):
+def test_bad_usage_is_one_line(regard, run: Path, arguments: list[str], said: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where no runs are
     code, output, errors = regard(*(argument.replace("{run}", str(run)) for argument in arguments))
     assert (code, output) == (2, "")
     [line] = [line for line in errors.splitlines() if "kernels cannot be used" not in line]  # home is read-only

@@ -61,7 +61,7 @@ CASES = {
         "--set data.captions=caption",
     ),
     "a table instead of a recipe": ("other.csv", "other.csv is a table; name the recipe of its task"),
-    "a published model instead of a recipe": ("bert", "bert is a published model; name the recipe of its task"),
+    "a published model instead of a recipe": ("my-bert", "my-bert is a published model; name the recipe of its task"),
     "a name of another library": ("dates --set training.lr=1", "unknown key; did you mean 'learning_rate'?"),
     "a table of sentences without a header": (
         "translate-rnn --set data.train=corpus.tsv",
@@ -80,7 +80,7 @@ CASES = {
 def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files of a stranger, in the folder of the command."""
     texts = {
-        "bert/config.json": ["{}"],
+        "my-bert/config.json": ["{}"],
         "other.csv": ["mood,review", *(f"{'ab'[number % 2]},film" for number in range(40))],
         "numbers.csv": ["text,label", *(f"film,{number}.5" for number in range(100))],
         "nested.jsonl": [json.dumps({"review": {"body": "a film"}, "meta": {"label": "ab"[n % 2]}}) for n in range(40)],
@@ -88,7 +88,7 @@ def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     texts["corpus.tsv"] = ["A dog runs over the wet grass.\tEin Hund rennt."] * 40
     texts |= {f"sounds/{name}.tsv": ["audio\ttranscript", "1.wav\tone"] for name in ("train", "dev")}
     texts["photos/captions.txt"] = ["image,caption", *["1.pgm,a dot, and no more"] * 40]
-    for name in ("sounds/clips", "photos/Images", "bert"):
+    for name in ("sounds/clips", "photos/Images", "my-bert"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "photos" / "Images" / "1.pgm").write_bytes(b"P5 1 1 255 \0")
     for name, lines in texts.items():

@@ -90,8 +90,9 @@ def test_every_recipe_has_a_description():
 def test_a_file_wins_over_a_recipe_and_a_folder_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     Path("dates").mkdir()
+    Path("dates/config.json").touch()  # a published model
     assert path_of("dates").is_file()
-    Path("dates").rmdir()
+    Path("dates").rename("model")
     Path("dates").write_text("mine", encoding="utf-8")
     assert path_of("dates") == Path("dates")
 

@@ -219,9 +219,8 @@ def test_folders_of_groups(tmp_path: Path):
 
 
 def test_an_image_of_pillow():
-    content = picture(1)
-    image = pytest.importorskip("PIL.Image").open(io.BytesIO(content))
-    assert (read_image(image, 1) == read_image(content, 1)).all()
+    image = pytest.importorskip("PIL.Image").open(io.BytesIO(picture(1)))
+    assert (read_image(image, 1) == read_image(picture(1), 1)).all()
 
 
 @pytest.mark.parametrize("recipe", ["vit", "few-shot"])

@@ -150,9 +150,8 @@ def turned(pairs: list[Pair]) -> list[Pair]:
 
 
 def test_a_unit_agrees_with_its_count():
-    units = ("pairs of texts", "classes", "images")
-    assert [agree(unit, 1) for unit in units] == ["pair of texts", "class", "image"]
-    assert [agree(unit, 2) for unit in units] == [*units]
+    for unit, one in {"pairs of texts": "pair of texts", "classes": "class", "images": "image"}.items():
+        assert (agree(unit, 1), agree(unit, 2)) == (one, unit)
 
 
 def test_a_folder_one_level_too_high(tmp_path: Path):

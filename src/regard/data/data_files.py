@@ -297,11 +297,12 @@ class TableFiles(DataFiles[E], Tabular):
         if split:
             rows = (replace(r, fields=r.fields[1:], split=r.fields[0]) for r in rows)
         examples = iterate_converted(rows, self.parse, path, skip_bad=self.skip_bad)
-        total = count = 0
+        count = missing = 0
         for example in examples:
-            total += 1
-            if example is not None:
+            if example is None:
+                missing += 1
+            else:
                 count += 1
                 yield example
-        if count < total:
-            log.info("%s: %d of %d rows left out", path, total - count, total)
+        if missing:
+            log.info("%s: %d of %d rows left out", path, missing, count + missing)

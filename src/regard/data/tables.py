@@ -408,7 +408,7 @@ def advise(columns: Columns) -> Iterator[None]:
         raise
 
 
-def guess_columns(texts: Sequence[str], cells: Sequence[str]) -> dict[str, int]:
+def _guess_columns(texts: Sequence[str], cells: Sequence[str]) -> dict[str, int]:
     """Return the numbers of the columns that are most likely texts and their label.
 
     Args:
@@ -443,7 +443,7 @@ def _advise(columns: Columns, error: MissingColumns) -> str:
     has_label = unnamed in (["text", "label"], ["text", "second", "label"])
     has_header = all(map(COLUMN_NAME.fullmatch, error.available))
     if has_label and not has_header and len(unnamed) <= len(unused):
-        chosen |= guess_columns(unnamed[:-1], error.available)
+        chosen |= _guess_columns(unnamed[:-1], error.available)
     options = []
     for name in dict.fromkeys(key.partition("[")[0] for key in missing):
         several = [chosen[key] for key in columns if key.startswith(f"{name}[")]

@@ -173,8 +173,9 @@ def recognize_sets(section: Any, set_keys: Collection[str]) -> dict[str, str]:
     path: Any = getattr(section, "train", None)
     has_folders = "folders" in getattr(section, "recognised", ())
     sets = find_sets(path) if has_folders and is_folder(path) else {}
-    other_keys = {*set_keys} - {"train"}
-    return {key: sets[key] for key in sets if key not in other_keys and "train" in sets}
+    if "train" not in sets:
+        return {}
+    return {key: sets[key] for key in sets if key == "train" or key not in set_keys}
 
 
 def find_table(section: Any, path: Any) -> Any:

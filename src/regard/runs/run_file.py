@@ -152,21 +152,16 @@ def recognize(
         if section == "data" and not key:
             return []
         set_keys |= {key} if section == "data" else set()
-    sets = recognize_sets(config.data, set_keys)
-    if sets:
+    if sets := recognize_sets(config.data, set_keys):
         names = " and ".join(f"{Path(folder).name}/" for folder in sets.values())
         say(f"using {names} of {config.data.train}")
         return [f"data.{key}={json.dumps(folder)}" for key, folder in sets.items()]
     columns = recognize_columns(config.data, set_keys)
     for key, column in columns.items():
         names = column if isinstance(column, list) else [column]
-        word = (
-            ""
-            if key in (SEPARATOR, IGNORE)
-            else "columns "
-            if len(names) > 1
-            else "column "
-        )
+        word = "columns " if len(names) > 1 else "column "
+        if key in (SEPARATOR, IGNORE):
+            word = ""
         say(f"using {word}{', '.join(map(repr, names))} as {key}")
     return [f"data.{key}={json.dumps(column)}" for key, column in columns.items()]
 

@@ -47,13 +47,14 @@ def path_of(name_or_file: str) -> Path:
     recipes = names()
     is_recipe = name_or_file in recipes
     try:
-        if (path / "config.json").is_file() and not (path / "config.yaml").exists():
-            raise InputError(
-                f"{name_or_file} is a published model; name the recipe of its task, as "
-                f"regard train classify --set 'model={{name: pretrained, path: "
-                f"{name_or_file}}}' --set data.train=FILE (see `regard recipes`)"
-            )
         if path.exists() and not (is_recipe and path.is_dir()):
+            has_config = (path / "config.json").is_file()
+            if has_config and not (path / "config.yaml").exists():
+                raise InputError(
+                    f"{name_or_file} is a published model; name the recipe of its task, "
+                    f"as regard train classify --set 'model={{name: pretrained, path: "
+                    f"{name_or_file}}}' --set data.train=FILE (see `regard recipes`)"
+                )
             return path
     except OSError as error:
         raise InputError(
