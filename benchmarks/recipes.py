@@ -205,6 +205,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "data.train={folder}/movie_reviews/movie_reviews.jsonl.gz", "data.text=sentences", "data.fold=fold",
             "data.valid_folds=[{next}]", "data.test_folds=[{fold}]",
         ),
+        seeds=(1, 2, 3),
         folds=8,
     ),
     "entailment": Experiment(
@@ -341,6 +342,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         {"LSTMN with a gate": Variant("language-lstmn", GATED), "LSTM": Variant("language-lstmn", ("model.window=1",))},
         ("test/word_perplexity",),
         (*files("{runs}/subjects/{name}.txt", train="train", valid="valid", test="test"), *SHORT_SENTENCES),
+        seeds=(1, 2, 3),
         prepare=sources.write_subjects,
     ),
     "characters": Experiment(

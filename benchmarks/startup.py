@@ -17,12 +17,11 @@ from benchmarks import report
 from benchmarks.aim import Aim
 
 CONVERTED = "regard predict, by CTranslate2"
-AIMS = {"regard --help": 0.3, CONVERTED: 0.6, "regard predict": 1.0, "regard show": 1.5}
-LIMITS = {
-    "regard --help": "importing cyclopts and rich",
-    CONVERTED: "importing CTranslate2, pydantic and cyclopts",
-    "regard predict": "importing PyTorch",
-    "regard show": "importing PyTorch",
+AIMS = {
+    "regard --help": (0.3, "importing cyclopts and rich"),
+    CONVERTED: (0.6, "importing CTranslate2, pydantic and cyclopts"),
+    "regard predict": (1.0, "importing PyTorch"),
+    "regard show": (1.5, "importing PyTorch"),
 }
 ROUNDS = 5
 LEARNED = "training.steps=600", "training.validate_every=0"
@@ -84,16 +83,13 @@ def children_seconds() -> float:
 
 def aims(rounds: int = 3) -> list[Aim]:
     """Return the rows of a quick pass."""
-    seconds = measure(commands(), rounds)
+    costs = {name: seconds.processor for name, seconds in measure(commands(), rounds).items()}
     without = "regard --help", CONVERTED
     peer = {name: "python -c pass" if name in without else "python -c 'import torch'" for name in AIMS}
     return [
-        Aim(
-            f"start, {name}", "s", seconds[name].processor, peer[name], seconds[peer[name]].processor, most=most,
-            limited_by=LIMITS[name],
-        )
-        for name, most in AIMS.items()
-    ]  # fmt: skip
+        Aim(f"start, {name}", "s", costs[name], peer[name], costs[peer[name]], None, most, limit)
+        for name, (most, limit) in AIMS.items()
+    ]
 
 
 def main() -> None:

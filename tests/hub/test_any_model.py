@@ -1,6 +1,7 @@
 """Any model of the transformers library as a run: its pages, and what is refused in one line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import regard
 from regard.attention.intervene import Cut, intervene
 from regard.cli.main import main
 from regard.errors import InputError
-from regard.hub.any_model import TransformersRun, run_with_weights
+from regard.hub.any_model import TransformersRun, open_model, run_with_weights
 from regard.hub.open_run import open_run
 from regard.hub.similarity import similarity
 from regard.maps.lookups import Lookups, find_sinks, label_sinks
@@ -26,6 +27,7 @@ from regard.models.published import complete_name
 from regard.serve.openai import Embeddings, build_openai_operations, embed
 from regard.serve.worker import Replicas
 from regard.tasks.options import AttributionOptions
+from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.hub.tiny_folders import FAMILIES, TEXT, example, picture, sound, tiny_folder
 from tests.tasks.test_kinds import blanks, classes
 
@@ -39,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # those of the library
 )
 def test_a_page_of_every_family(name: str, tmp_path: Path):
     folder = tiny_folder(name, tmp_path / name)
-    run: TransformersRun = open_run(folder)
+    run: TransformersRun = open_model(folder)
     found = run.attribute(run.parse(example(name, tmp_path)))
     assert found.write(tmp_path / "page.html") == tmp_path / "page.html"
     for each in found.lookups:
@@ -51,7 +53,7 @@ def test_a_page_of_every_family(name: str, tmp_path: Path):
 
 def test_the_maps_are_those_of_the_model(tmp_path: Path):
     folder = tiny_folder("bert", tmp_path / "bert")
-    found = open_run(folder).attribute(TEXT)
+    found = open_model(folder).attribute(TEXT)
     model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     with torch.no_grad():
@@ -61,7 +63,7 @@ def test_the_maps_are_those_of_the_model(tmp_path: Path):
 
 
 def test_written_tokens_are_in_the_row_of_the_step_that_wrote_them(tmp_path: Path):
-    found = open_run(tiny_folder("gpt2", tmp_path / "gpt2")).attribute("the old cat")
+    found = open_model(tiny_folder("gpt2", tmp_path / "gpt2")).attribute("the old cat")
     written, whole = found.lookups
     assert written.name == "written tokens"
     assert np.array_equal(written.weights, whole.weights[:, :, 2:22])
@@ -89,7 +91,7 @@ def test_what_a_written_token_or_a_class_owes_to_the_text(name: str, tmp_path: P
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         config: Any = transformers.AutoConfig.for_model(**config, num_labels=3)
         transformers.AlbertForSequenceClassification(config).save_pretrained(folder)
-    run = open_run(folder)
+    run = open_model(folder)
     if name == "bert":
         with pytest.raises(InputError, match="predicts nothing here that an input could change"):
             run.attribute(TEXT, kinds=["effect"])
@@ -140,9 +142,52 @@ def test_commands_take_published_folders_and_short_names(tmp_path: Path, capsys:
     assert tuple(map(complete_name, names)) == full
 
 
+def test_commands_show_the_class_of_a_published_classifier(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder, image, out = str(tiny_folder("vit", tmp_path / "vit")), example("vit", tmp_path), str(tmp_path / "a.png")
+    assert main(["predict", folder, image]) == 0
+    predicted = capsys.readouterr().out
+    assert predicted.startswith(("cat\t", "dog\t"))
+    for options in ([], ["--layer", "1", "--head", "2"], ["--kind", "weights"]):
+        assert main(["show", folder, image, "--out", out, *options]) == 0
+        assert capsys.readouterr().out.startswith(predicted)
+    assert main(["info", folder]) == 0
+    assert re.search(r"classes +cat, dog\ncan +predict", capsys.readouterr().out)
+
+
+def test_a_chosen_map_of_a_published_classifier_is_drawn(tmp_path: Path):
+    run = regard.load(tiny_folder("vit", tmp_path / "vit"))
+    found = run.attribute(example("vit", tmp_path), maps=[4])
+    map_four = found.lookups[0].weights[1, 1, 0]
+    np.testing.assert_allclose(found.weights.ravel(), map_four / map_four.sum(), rtol=1e-6)
+    with pytest.raises(InputError, match="a rollout combines all layers and heads"):
+        run.attribute(example("vit", tmp_path), maps=[4], kind="rollout")
+
+
+def test_a_classifier_that_cannot_be_imported_is_opened_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    folder = tiny_folder("vit", tmp_path / "vit")
+    change = json.loads((folder / "preprocessor_config.json").read_text(encoding="utf-8")) | {"rescale_factor": 0.5}
+    (folder / "preprocessor_config.json").write_text(json.dumps(change), encoding="utf-8")
+    with caplog.at_level("INFO"):
+        assert isinstance(open_run(folder), TransformersRun)
+    assert "is opened without its outputs" in caplog.text
+
+
+def test_a_published_recognizer_predicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tiny_folder("whisper", tmp_path / "whisper")
+    heard = regard.load(folder).predict(example("whisper", tmp_path), tokens=4)
+    assert main(["predict", str(folder), example("whisper", tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tokens"][:4] == list(heard.tokens)
+    with pytest.raises(InputError, match=r"is a run of the task transformers, which can .*expected a Seq2SeqRun"):
+        regard.load(folder, task=Seq2SeqRun)
+
+
 def test_a_pair_of_texts_is_joined_as_the_tokenizer_does(tmp_path: Path):
-    found = open_run(tiny_folder("bert", tmp_path / "bert")).attribute("the cat\tthe dog")
+    folder, out = tiny_folder("bert", tmp_path / "bert"), str(tmp_path / "pair.tsv")
+    found = open_model(folder).attribute("the cat\tthe dog")
     assert found.lookups[0].source == ("[CLS]", "the", "cat", "[SEP]", "the", "dog", "[SEP]")
+    assert main(["show", str(folder), "the cat", "the dog", "--top", "1", "--out", out]) == 0
+    rows = Path(out).read_text(encoding="utf-8").splitlines()[1:]
+    assert len(rows) == 7 * 6
 
 
 def test_one_line_in_a_notebook(tmp_path: Path):
@@ -153,7 +198,7 @@ def test_one_line_in_a_notebook(tmp_path: Path):
     assert model.training
     assert "text/html" in found._repr_mimebundle_()
     images = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
-    vit = open_run(tiny_folder("vit", tmp_path / "vit")).network
+    vit = open_model(tiny_folder("vit", tmp_path / "vit")).network
     lookups = regard.show(vit, images, str(picture(tmp_path / "disc.png"))).lookups[0]
     assert (lookups.patches is None, lookups.source_words) == (False, None)
 
@@ -196,15 +241,15 @@ def test_code_an_unknown_type_quantised_weights_pickles_and_sizes_are_refused(tm
     ]
     for keys, message in cases:
         with pytest.raises(InputError, match=message):
-            open_run(changed(folder, **keys))
+            open_model(changed(folder, **keys))
         (folder / "config.json").write_text(config)
     with monkeypatch.context() as patched:
         patched.setattr("regard.models.published.available_memory", lambda: 1000)
         with pytest.raises(InputError, match=r"GB of memory are free"):  # before it is loaded
-            open_run(folder)
+            open_model(folder)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(InputError, match="a pickle alone"):
-        open_run(folder)
+        open_model(folder)
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path):
@@ -212,11 +257,11 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_bytes((other / name).read_bytes())
     with pytest.raises(InputError, match=r"the tokenizer has \d+ entries and the model \d+"):
-        open_run(folder)
+        open_model(folder)
 
 
 def test_an_input_beyond_the_positions_is_refused(tmp_path: Path):
-    run = open_run(tiny_folder("gpt2", tmp_path / "a"))
+    run = open_model(tiny_folder("gpt2", tmp_path / "a"))
     with pytest.raises(InputError, match="the text has 65 tokens, but the model has 64 positions; shorten it"):
         run.attribute(" ".join(["cat"] * 65))
     with pytest.raises(InputError, match="is empty"):
@@ -228,13 +273,13 @@ def test_a_model_without_attention_and_missing_weights_are_refused(tmp_path: Pat
     sizes: dict[str, Any] = {"vocab_size": 400, "hidden_size": 12, "num_hidden_layers": 1, "state_size": 3}
     transformers.MambaForCausalLM(transformers.MambaConfig(**sizes)).save_pretrained(folder)
     with pytest.raises(InputError, match=r"MambaForCausalLM .*cannot be shown"):
-        open_run(folder).attribute(TEXT)
+        open_model(folder).attribute(TEXT)
     with pytest.raises(InputError, match=r"its weights lack \d+ parameters of BertForMaskedLM, such as bert"):
-        open_run(changed(tiny_folder("bert", tmp_path / "b"), num_hidden_layers=3))
+        open_model(changed(tiny_folder("bert", tmp_path / "b"), num_hidden_layers=3))
 
 
 def test_a_role_without_maps_is_left_out_and_named(tmp_path: Path):
-    run = open_run(tiny_folder("t5", tmp_path / "a"))
+    run = open_model(tiny_folder("t5", tmp_path / "a"))
     sizes: dict[str, Any] = {"d_model": 12, "d_kv": 4, "d_ff": 7, "num_layers": 2, "num_heads": 3, "pad_token_id": 0}
     more: dict[str, Any] = {"eos_token_id": 2, "decoder_start_token_id": 0}
     config = transformers.LongT5Config(vocab_size=400, **sizes, **more)
@@ -245,7 +290,7 @@ def test_a_role_without_maps_is_left_out_and_named(tmp_path: Path):
 
 
 def test_a_text_with_too_many_weights_is_refused_with_what_fits(tmp_path: Path, monkeypatch):
-    run = open_run(tiny_folder("bert", tmp_path / "a"))
+    run = open_model(tiny_folder("bert", tmp_path / "a"))
     monkeypatch.setattr("regard.hub.any_model.MOST_WEIGHTS", 600)
     with pytest.raises(InputError, match="15 tokens, and 6 maps of them are too large to show; shorten it to 10 tok"):
         run.attribute(TEXT)
@@ -253,7 +298,7 @@ def test_a_text_with_too_many_weights_is_refused_with_what_fits(tmp_path: Path, 
 
 def test_a_sound_of_another_rate_or_width_is_read(tmp_path: Path, monkeypatch):
     monkeypatch.setattr("regard.hub.any_model.WRITTEN", 4)
-    run = open_run(tiny_folder("whisper", tmp_path / "a"))
+    run = open_model(tiny_folder("whisper", tmp_path / "a"))
     expected = run.attribute(str(sound(tmp_path / "high.wav"))).lookups[0].weights
     cross, encoder, _ = run.attribute(str(sound(tmp_path / "low.wav", 8000))).lookups
     assert cross.patches is not None  # the spectrogram, with a column for each key
@@ -268,7 +313,7 @@ def test_a_sound_of_another_rate_or_width_is_read(tmp_path: Path, monkeypatch):
 
 
 def test_a_sound_longer_than_the_model_or_none_is_refused(tmp_path: Path):
-    run = open_run(tiny_folder("whisper", tmp_path / "a"))
+    run = open_model(tiny_folder("whisper", tmp_path / "a"))
     most = run.sounds.n_samples
     with pytest.raises(InputError, match=f"long.wav: .* takes at most {most // 16000}"):
         run.attribute(str(sound(tmp_path / "long.wav", 16000, seconds=most // 16000 + 1)))
@@ -277,22 +322,22 @@ def test_a_sound_longer_than_the_model_or_none_is_refused(tmp_path: Path):
 
 
 def test_a_text_from_the_network_names_no_file(tmp_path: Path):
-    run = open_run(tiny_folder("clip", tmp_path / "clip"))
+    run = open_model(tiny_folder("clip", tmp_path / "clip"))
     with pytest.raises(InputError, match=r"the text ends in \.png, a file's name; a server opens no files"):
         run.example({"text": str(picture(tmp_path / "disc.png"))})
     with pytest.raises(KeyError):
-        open_run(tiny_folder("vit", tmp_path / "vit")).example({"text": "disc.png"})
+        open_model(tiny_folder("vit", tmp_path / "vit")).example({"text": "disc.png"})
     request = Embeddings(model="clip", input=str(tmp_path / "disc.png"))
     with pytest.raises(InputError, match=r"the text ends in \.png, a file's name; a server opens no files"):
         embed(run, request)
-    operations = [build_openai_operations(Replicas(open_run(tmp_path / name))) for name in ("clip", "vit")]
+    operations = [build_openai_operations(Replicas(open_model(tmp_path / name))) for name in ("clip", "vit")]
     assert [[*each] for each in operations] == [["embeddings"], []]
 
 
 def test_a_folder_that_is_neither_is_refused(tmp_path: Path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match="has no model_type"):
-        open_run(tmp_path)
+        open_model(tmp_path)
 
 
 IDS = torch.tensor([[5, 7, 9, 6, 8]])
@@ -330,7 +375,7 @@ def test_a_continuation_is_that_of_the_library(
     name: str, options: dict[str, Any], settings: dict[str, Any], tmp_path: Path
 ):
     folder = tiny_folder(name, tmp_path / name)
-    (found,) = open_run(folder).predict(["the old cat"], tokens=7, **options)
+    (found,) = open_model(folder).predict(["the old cat"], tokens=7, **options)
     model, tokenizer = library(folder)
     inputs = tokenizer("the old cat", return_tensors="pt")
     known = inputs["input_ids"].shape[1]
@@ -338,26 +383,26 @@ def test_a_continuation_is_that_of_the_library(
     assert list(found.ids) == expected
     assert found.finished == (expected[-1] == 2)
     whole = tokenizer.decode([*inputs["input_ids"][0], *expected], skip_special_tokens=True)
-    assert found.prompt + found.text == whole.removeprefix(" ")  # the tokenizer's own, before the first word
+    assert f"{found.prompt}{found.text}" == whole.removeprefix(" ")  # the tokenizer's own, before the first word
 
 
 def test_the_score_is_the_log_probability(tmp_path: Path):
     folder = tiny_folder("gpt2", tmp_path / "gpt2")
     for options in ({}, {"temperature": 1.0, "seed": 5, "n_best": 3}):
-        (found,) = open_run(folder).predict(["the old cat"], tokens=5, **options)
+        (found,) = open_model(folder).predict(["the old cat"], tokens=5, **options)
         model, tokenizer = library(folder)
         for each in (found, *found.alternatives):
             ids = torch.tensor([[*tokenizer("the old cat")["input_ids"], *each.ids]])
             with torch.no_grad():
                 scores = model(ids).logits[0].log_softmax(-1)[:-1].gather(1, ids[0, 1:, None])[:, 0]
             assert each.score == pytest.approx(float(scores[-len(each.ids) :].sum()), abs=1e-3)
-    again = open_run(folder).predict(["the old cat"], tokens=5, temperature=1.0, seed=5, n_best=3)[0]
+    again = open_model(folder).predict(["the old cat"], tokens=5, temperature=1.0, seed=5, n_best=3)[0]
     assert (again.ids, len(again.alternatives)) == (found.ids, 2)
 
 
 def test_generate_draws_what_new_tokens_attend_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = tiny_folder("gpt2", tmp_path / "gpt2")
-    run: TransformersRun = open_run(folder)
+    run: TransformersRun = open_model(folder)
     (best,) = run.predict(["the old cat"], tokens=4)
     for suffix in (".html", ".png"):
         out = tmp_path / f"page{suffix}"
@@ -384,7 +429,7 @@ def test_an_encoder_decoder_writes_an_output(tmp_path: Path, capsys: pytest.Capt
     expected = model.generate(
         **{key: inputs[key] for key in ("input_ids", "attention_mask")}, num_beams=2, max_new_tokens=5
     )
-    (found,) = open_run(folder).predict(["the old cat"], tokens=5, beam=2)
+    (found,) = open_model(folder).predict(["the old cat"], tokens=5, beam=2)
     assert list(found.ids) == expected[0, 1:].tolist()
 
 
@@ -393,7 +438,7 @@ def test_a_vector_of_a_text_an_image_or_a_sound(name: str, tmp_path: Path, capsy
     folder = tiny_folder(name, tmp_path / name)
     assert main(["embed", str(folder), example(name, tmp_path)]) == 0
     vector = json.loads(capsys.readouterr().out.splitlines()[-1])["vector"]
-    run: TransformersRun = open_run(folder)
+    run: TransformersRun = open_model(folder)
     if run.inputs != {"text": str}:
         content = Path(example(name, tmp_path)).read_bytes()
         np.testing.assert_allclose(run.embed([content])[0].numpy(), vector, atol=1e-6)
@@ -401,8 +446,8 @@ def test_a_vector_of_a_text_an_image_or_a_sound(name: str, tmp_path: Path, capsy
 
 
 def test_a_server_takes_the_files_of_images_and_sounds(tmp_path: Path):
-    vit: TransformersRun = open_run(tiny_folder("vit", tmp_path / "vit"))
-    whisper: TransformersRun = open_run(tiny_folder("whisper", tmp_path / "whisper"))
+    vit: TransformersRun = open_model(tiny_folder("vit", tmp_path / "vit"))
+    whisper: TransformersRun = open_model(tiny_folder("whisper", tmp_path / "whisper"))
     assert (vit.inputs, whisper.inputs) == ({"image": bytes}, {"audio": bytes})
     image, audio = picture(tmp_path / "disc.png").read_bytes(), sound(tmp_path / "tone.wav").read_bytes()
     by_path = vit.attribute(str(tmp_path / "disc.png"))
@@ -435,7 +480,7 @@ def test_a_model_that_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["generate", str(folder), "the old cat"]) == 2
     assert "continue prompts" in capsys.readouterr().err
     with pytest.raises(InputError, match="does not predict; it can attribute"):
-        open_run(folder).predict(["the old cat"])
+        open_model(folder).predict(["the old cat"])
 
 
 TOKENS = torch.randint(5, 31, (2, 11), generator=torch.Generator().manual_seed(2))
@@ -541,7 +586,7 @@ MODES = {
 def test_the_vector_of_each_mode_of_pooling(mode: str, tmp_path: Path):
     parts = sentence_folder(tmp_path, pooling={"pooling_mode": mode, "embedding_dimension": WIDTH}, prefix=NEW)
     expected = np.stack([MODES[mode](states(parts, text)) for text in TEXTS])
-    np.testing.assert_allclose(open_run(tmp_path).embed(TEXTS).numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(open_model(tmp_path).embed(TEXTS).numpy(), expected, atol=1e-5)
 
 
 def test_older_keys_join_the_modes_and_modules_follow(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -561,7 +606,7 @@ def test_a_prompt_precedes_a_text(tmp_path: Path):
     pooling = {"pooling_mode": "mean", "include_prompt": True}
     prompts = {"query": "the cat ", "document": ""}
     parts = sentence_folder(tmp_path, pooling=pooling, prompts=prompts, default_prompt_name="query")
-    run = open_run(tmp_path)
+    run = open_model(tmp_path)
     expected = states(parts, "the cat sat on").mean(0)
     for found in (run.embed(["sat on"]), run.embed(["sat on"], prompt="query")):
         np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-5)
@@ -576,7 +621,7 @@ def test_a_prompt_precedes_a_text(tmp_path: Path):
 def test_a_similarity_is_the_sum_of_its_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Of a folder and of a run that embeds by the mean; other vectors have no exact parts."""
     sentence_folder(tmp_path / "mean", "Normalize", pooling={"pooling_mode": "mean"})
-    found, (first, second) = open_run(tmp_path / "mean"), TEXTS[:2]
+    found, (first, second) = open_model(tmp_path / "mean"), TEXTS[:2]
     parts = similarity(tmp_path / "mean", first, second)
     cosine = float(torch.cosine_similarity(*found.embed([first, second]).double(), dim=0))
     assert float(parts.lookups[0].weights.sum(dtype=float)) == pytest.approx(cosine, abs=1e-6)
@@ -601,7 +646,7 @@ def test_a_similarity_is_the_sum_of_its_cells(tmp_path: Path, capsys: pytest.Cap
 def test_a_pool_of_ones_own_leaves_the_modules_out(tmp_path: Path):
     parts = sentence_folder(tmp_path, "Normalize", pooling={"pooling_mode": "mean"})
     expected = states(parts, TEXTS[0])
-    found = open_run(tmp_path)
+    found = open_model(tmp_path)
     np.testing.assert_allclose(found.embed(TEXTS[:1], pool="first")[0].numpy(), expected[0], atol=1e-5)
     assert float(found.embed(TEXTS[:1])[0].norm()) == pytest.approx(1.0, abs=1e-6)
 
@@ -648,7 +693,7 @@ def test_a_folder_that_regard_does_not_compute_is_refused(case: str, tmp_path: P
     spoil, message = WRONG[case]
     spoil(tmp_path)
     with pytest.raises(InputError, match=message):
-        open_run(tmp_path).embed(TEXTS)
+        open_model(tmp_path).embed(TEXTS)
 
 
 def test_a_prompt_of_a_run_without_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

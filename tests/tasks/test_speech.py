@@ -178,6 +178,19 @@ def test_tables_of_files(tmp_path: Path):
         SpeechTables().load()
 
 
+def test_a_folder_of_sets_with_a_table_each(tmp_path: Path):
+    lines = []
+    for name in ("train", "val", "test"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "a.wav", synthesize(1, RATE, 0, 0))
+        (tmp_path / name / "metadata.csv").write_text("file_name,transcription\na.wav,one\n")
+    settings = [f"data.train={tmp_path}"]
+    data = run_file.read(path_of("spoken-digits"), settings, is_new=True, say=lines.append).data
+    assert lines[0] == f"using train/ and val/ and test/ of {tmp_path}"
+    sets = data.load()
+    assert [each.transcript for part in (sets.train, sets.valid, sets.test) for each in part] == ["one"] * 3
+
+
 def test_a_silent_sound_is_predicted_with_a_warning():
     run = untrained()
     assert run.warnings(Sound(np.zeros(800, np.float32), RATE)) == [

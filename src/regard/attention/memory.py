@@ -330,7 +330,7 @@ class Packing:
     def unpack(self, states: Float[Tensor, "token width"]) -> States:
         """Put packed tokens back at their positions; padding is zeros."""
         empty = states.new_zeros(self.batch * self.positions, states.shape[1])
-        padded = empty.index_copy(0, self.token_indices, states)
+        padded = empty.index_copy_(0, self.token_indices, states)
         return padded.unflatten(0, (self.batch, self.positions))
 
 

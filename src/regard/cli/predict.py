@@ -330,12 +330,12 @@ def load_embedding(run: Path, settings: Mapping[str, Any]) -> "tuple[Any, Embed]
         InputError: It cannot be loaded, or has no such embeddings.
     """
     with pause_collection():
-        from regard.hub.open_run import open_run
+        from regard.hub.open_run import open_states
         from regard.tasks.run import require_method
         from regard.training.settings import choose_own_accelerator
 
         choose_own_accelerator()
-        loaded: Any = open_run(run, allow_missing=settings["allow_missing"])
+        loaded: Any = open_states(run, allow_missing=settings["allow_missing"])
     if settings["words"]:
         embed_words = require_method(loaded, "embed_words", run)
         return loaded, lambda texts: [

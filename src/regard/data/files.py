@@ -170,7 +170,9 @@ def open_file(path: FilePath) -> io.BufferedReader:
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; check the path") from error
     except IsADirectoryError as error:
-        raise InputError(f"{path}: is a directory; expected a file") from error
+        raise InputError(
+            f"{path}: is a directory; expected a file{example_in(name)}"
+        ) from error
     except OSError as error:
         raise read_error(path, 0, error) from error
     if module := DECOMPRESSORS.get(compression(name)):
@@ -256,6 +258,13 @@ def stat_stamp(path: str) -> list[Any]:
     return [str(path), status.st_size, status.st_mtime_ns]
 
 
+def example_in(folder: str) -> str:
+    """Name a file of a folder for a message, one to train on if there is one."""
+    names = sorted(path.name for path in Path(folder).iterdir() if path.is_file())
+    names.sort(key=lambda name: "train" not in name)
+    return f", such as {Path(folder) / names[0]}" if names else ""
+
+
 def folders_in(folder: Path) -> list[Path]:
     """List the folders in a folder, sorted."""
     paths = sorted(folder.iterdir())
@@ -298,12 +307,15 @@ def list_set_files(path: str) -> list[str]:
     return files
 
 
-def find_sets(path: str) -> dict[str, str]:
-    """Return the folders of sets in a folder by their keys; empty if it has others."""
+def find_sets(path: str, least: int = 2) -> dict[str, str]:
+    """Return the folders of sets in a folder by their keys.
+
+    The result is empty if there are other folders, or fewer than `least`.
+    """
     folders = folders_in(Path(path))
     sets = {SETS.get(folder.name.lower(), ""): str(folder) for folder in folders}
     has_others = "" in sets or len(sets) < len(folders)
-    return {} if has_others or len(sets) < 2 else sets
+    return {} if has_others or len(sets) < least else sets
 
 
 def check_classes(path: str) -> None:

@@ -32,6 +32,7 @@ from regard.data.files import (
     FilePath,
     Position,
     check_one_set,
+    example_in,
     is_remote,
     iterate_lines,
     list_files,
@@ -111,6 +112,10 @@ def table_files(path: FilePath) -> Sequence[FilePath]:
         ending = suffix(file)
         if ending != "json" and (ending in TABLES or ending in PLUGINS):
             tables.setdefault(ending, []).append(file)
+    if not tables:
+        raise InputError(
+            f"{path}: is a folder without tables; name a file{example_in(str(path))}"
+        )
     if "arrow" not in tables and len(tables) != 1:
         raise InputError(
             f"{path}: a folder with {len(tables)} kinds of tables; expected tables of "

@@ -164,18 +164,24 @@ def recognize_columns(section: Any, set_keys: Collection[str]) -> dict[str, Any]
 
 
 def recognize_sets(section: Any, set_keys: Collection[str]) -> dict[str, str]:
-    """Return the folders of sets, if the folder of classes that is named has those.
+    """Return the folders of sets, if `train` names the folder that has those.
+
+    They are of folders of classes, or have a table each.
 
     Args:
-        section: The `data:` section, whose `train` names the folder.
+        section: The `data:` section.
         set_keys: Keys of the section that somebody set; those are kept.
     """
     path: Any = getattr(section, "train", None)
-    has_folders = "folders" in getattr(section, "recognised", ())
-    sets = find_sets(path) if has_folders and is_folder(path) else {}
+    kinds = getattr(section, "recognised", ())
+    if not is_folder(path) or not {"folder", "folders"} & {*kinds}:
+        return {}
+    has_table = "folder" in kinds and any(map(is_table_name, os.listdir(path)))
+    sets = {} if has_table else find_sets(path, least=1 if "folder" in kinds else 2)
     if "train" not in sets:
         return {}
-    return {key: sets[key] for key in sets if key == "train" or key not in set_keys}
+    keys = [key for key in ("valid", "test") if key in sets and key not in set_keys]
+    return {key: sets[key] for key in ("train", *keys)}
 
 
 def find_table(section: Any, path: Any) -> Any:

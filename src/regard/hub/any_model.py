@@ -47,6 +47,7 @@ from regard.models.published import (
     find_published,
     load_network,
     load_part,
+    quiet_library,
     require_transformers,
 )
 from regard.pictures.panels import paint_sound, shade_features
@@ -229,6 +230,12 @@ class TransformersRun(Run[Example, GeneratedText]):
             )
         return line
 
+    def parse_arguments(self, texts: Sequence[str]) -> list[str]:
+        """Return each text; an encoder reads two as a pair."""
+        if len(texts) == 2 and "predict" not in self.supports:
+            texts = ["\t".join(texts)]
+        return super().parse_arguments(texts)
+
     def example(self, values: Json, /) -> Example:
         """Return the text, or the bytes of an image or a sound.
 
@@ -327,7 +334,7 @@ class TransformersRun(Run[Example, GeneratedText]):
         network = self.network
         settings = self._search_settings(len(inputs.text), options)
         devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
+        with torch.random.fork_rng(devices=devices), quiet_library():
             torch.manual_seed(1 if options.seed is None else options.seed)
             result = network.generate(
                 **inputs.tensors,

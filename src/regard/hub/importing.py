@@ -27,6 +27,7 @@ from regard.models.published import (
 from regard.runs import run_file
 from regard.runs.run_file import CONFIG
 from regard.runs.train import complete
+from regard.storage.published_folder import CONFIG as SETTINGS
 from regard.storage.published_folder import PublishedFolder
 from regard.storage.run_folder import LABELS, SCALE, WEIGHTS, RunDirectory
 from regard.storage.tensors import load_into, read_tensors
@@ -67,6 +68,8 @@ Tokenizers = dict[str, Tokenizer]
 SECTIONS = {"seq2seq": {"metrics": ["bleu", "chrf"]}}
 """Further sections of a run file."""
 LABELED = ("classification", "multi-label", "tagging", "image-classification")
+SHOWN = (*LABELED, "regression")
+"""The tasks whose published models are imported to be shown or served."""
 DATA: dict[str, Keys] = {
     "seq2seq": {"kind": "parallel"},
     "multi-label": {"kind": "labelled"},
@@ -87,7 +90,7 @@ class Source:
         revision: Its commit on the hub.
         values: The configuration object of transformers.
         architecture: The name of its class.
-        task: The name of the task of that class.
+        task: The name of the task of that class; empty if it has the head of none.
     """
 
     folder: PublishedFolder
@@ -120,6 +123,17 @@ def import_run(
     folder, commit = find_published(source, revision)
     published = read_source(folder, source, commit or revision)
     task = published.task
+    if not task:
+        is_writer = published.architecture.endswith((*TASKS,))
+        raise InputError(
+            f"{folder.path}: is a {published.architecture or 'model without a class'}, "
+            "which has the head of no task. Open it with `regard show` or `regard embed`"
+            + (
+                "."
+                if is_writer
+                else ", or train it: model: {name: pretrained, path: ...}."
+            )
+        )
     if paired and task not in PROBLEMS.values():
         raise InputError(
             f"{source}: is no text classifier, so it cannot read pairs; remove --pairs"
@@ -150,11 +164,22 @@ def import_run(
             raise
 
 
+def find_task(source: Path | str) -> str:
+    """Return the name of the task that a published model has the head of, or "".
+
+    Raises:
+        InputError: The model is missing, incomplete or unsafe.
+        RunError: The hub does not answer.
+    """
+    folder, _ = find_published(str(source))
+    return read_source(folder, str(source), None).task if folder.has(SETTINGS) else ""
+
+
 def read_source(folder: PublishedFolder, name: str, revision: str | None) -> Source:
     """Check a folder, and find the task of its model.
 
     Raises:
-        InputError: The folder is unsafe or incomplete, or its class is of no task.
+        InputError: The folder is unsafe or incomplete.
     """
     document = check_published(folder)
     settings = read_settings(folder)
@@ -169,19 +194,15 @@ def read_source(folder: PublishedFolder, name: str, revision: str | None) -> Sou
     if architecture.endswith("ForSequenceClassification"):
         default = "regression" if values.num_labels == 1 else "classification"
         task = PROBLEMS.get(getattr(values, "problem_type", None) or "", default)
-    if task is None or (task == "seq2seq" and not is_text):
-        raise InputError(
-            f"{folder.path}: is a {architecture or 'model without a class'}, which has "
-            "the head of no task. Open it with `regard show` or `regard embed`"
-            + ("." if task else ", or train it: model: {name: pretrained, path: ...}.")
-        )
+    if task == "seq2seq" and not is_text:
+        task = ""
     return Source(
         folder,
         name,
         revision,
         values,
         architecture,
-        task,
+        task or "",
     )
 
 

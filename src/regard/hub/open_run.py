@@ -1,6 +1,7 @@
 """Open what a name stands for: a run, or any model of the transformers library."""
 
 import atexit
+import logging
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ from regard.tasks.run import Run
 
 MODULES = "modules.json"
 """The file of a sentence-transformers folder."""
+log = logging.getLogger("regard")
 
 
 def is_published(path: Path | str) -> bool:
@@ -33,6 +35,9 @@ def open_run(
 ) -> Any:
     """Open the run in a folder, or a transformers model in a folder or on the hub.
 
+    A published classifier, tagger or regression is imported, so that its outputs are
+    explained too.
+
     Raises:
         InputError: As `load` and `open_model`.
         RunError: The hub does not answer.
@@ -44,13 +49,34 @@ def open_run(
             f"{path}: is a transformers model, whose weights regard does not quantise; "
             "leave --int8 out"
         )
+    from regard.hub.importing import SHOWN, find_task
+
+    if not allow_missing and find_task(path) in SHOWN:
+        try:
+            return run_file.load(path)
+        except InputError as error:
+            log.info("is opened without its outputs: %s", error)
+    return open_states(path, allow_missing=allow_missing)
+
+
+def open_states(path: Path | str, *, allow_missing: bool = False) -> Any:
+    """Open a run, or a transformers model as it is, whose states are embeddings.
+
+    Raises:
+        InputError: As `load` and `open_model`.
+        RunError: The hub does not answer.
+    """
+    if not is_published(path):
+        return run_file.load(path, allow_missing=allow_missing)
     from regard.hub.any_model import open_model
 
     return open_model(path, allow_missing=allow_missing)
 
 
-def import_published(path: Path | str) -> Path:
-    """Import a published model for this process, and return its run; a run stays.
+def open_published(path: Path | str) -> Any:
+    """Import a published model for this process, and return the folder of its run.
+
+    A run stays. A model that writes texts of sounds or images is returned opened.
 
     Raises:
         InputError: As `import_run`.
@@ -58,8 +84,12 @@ def import_published(path: Path | str) -> Path:
     """
     if not is_published(path):
         return Path(path)
-    from regard.hub.importing import import_run
+    from regard.hub.importing import find_task, import_run
 
+    if not find_task(path):
+        opened = open_states(path)
+        if "predict" in opened.supports:
+            return opened
     directory = TemporaryDirectory()
     atexit.register(directory.cleanup)
     run = Path(directory.name) / "run"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.attribution.attention import map_signed
-from regard.hub.open_run import open_run
+from regard.hub.open_run import open_states
 from regard.pictures.canvas import round_up
 from regard.pictures.heatmap import heatmap
 from regard.shapes import Float
@@ -60,7 +60,7 @@ def similarity(model: Any, first: str, second: str) -> Similarity:
     Raises:
         InputError: The model does not embed texts, or not by a mean.
     """
-    run = open_run(model) if isinstance(model, str | Path) else model
+    run = open_states(model) if isinstance(model, str | Path) else model
     token_states = require_method(run, "token_states", str(model))
     (source, columns), (target, rows) = map(token_states, (first, second))
     parts = split_cosine(columns, rows)

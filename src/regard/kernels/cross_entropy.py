@@ -26,9 +26,8 @@ from regard.shapes import (
 CHUNK = 1024
 """Number of rows whose logits exist at one time."""
 ROWS = 64
-COLUMNS = 32
-"""Padding of the last chunk's rows and of columns to a multiple of these: it keeps
-matrix products fast and their shapes few."""
+"""Padding of the last chunk's rows to a multiple of these: it keeps matrix products fast
+and their shapes few."""
 
 
 def cross_entropy(
@@ -75,20 +74,16 @@ def cross_entropy(
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx, features, weight, bias, targets, smoothing, products):
-        count, width = features.shape
-        # The bias is the weight of one more feature, the constant 1.
-        ones = features.new_ones(count, 1)
-        inputs = _pad(torch.cat([features, ones], 1), ROWS, products)
-        table = _pad(torch.cat([weight, bias[:, None]], 1), 1, products)
-        losses, grad_inputs, grad_table = _chunks(
-            inputs, table, targets, smoothing, weight.dtype
-        )
+        count = len(features)
+        inputs = functional.pad(features, (0, 0, 0, -count % ROWS)).to(products)
+        losses, gradients = _chunks(inputs, weight, bias, targets, smoothing)
+        grad_features, grad_weight, grad_bias = gradients
         share = smoothing / len(weight)
         features_sum = features.sum(0)
         weight_sum = weight.sum(0)
-        grad_features = grad_inputs[:count, :width] - share * weight_sum
-        grad_weight = grad_table[:, :width] - share * features_sum
-        grad_bias = grad_table[:, width] - share * count
+        grad_features = grad_features[:count] - share * weight_sum
+        grad_weight -= share * features_sum
+        grad_bias -= share * count
         ctx.save_for_backward(grad_features, grad_weight, grad_bias)
         losses -= share * (features @ weight_sum + bias.sum())
         ctx.mark_non_differentiable(losses)
@@ -101,33 +96,29 @@ class _CrossEntropy(torch.autograd.Function):
         return *gradients, None, None, None
 
 
-def _pad(rows: Tensor, multiple: int, dtype: torch.dtype) -> Tensor:
-    count, width = rows.shape
-    padding = 0, -width % COLUMNS, 0, -count % multiple
-    return functional.pad(rows, padding).to(dtype)
-
-
 def _chunks(
     inputs: Tensor,
-    table: Tensor,
+    weight: Tensor,
+    bias: Tensor,
     targets: Tensor,
     smoothing: float,
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Return each row's loss and the gradients of their sum.
 
     Both lack the terms of smoothing that are equal for all classes.
     """
-    losses = inputs.new_zeros(len(targets), dtype=dtype)
+    dtype = weight.dtype
+    table, offsets = weight.to(inputs.dtype), bias.to(inputs.dtype)
+    losses = weight.new_zeros(len(targets))
     least = torch.finfo(dtype).tiny
     grad_inputs = torch.zeros_like(inputs, dtype=dtype)
-    grad_table = torch.zeros_like(table, dtype=dtype)
+    grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
     for first in range(0, len(targets), CHUNK):
         rows = slice(first, first + CHUNK)
         chosen = targets[rows]
         count = len(chosen)
         targeted = torch.arange(count, device=chosen.device), chosen
-        logits = inputs[rows] @ table.t()
+        logits = functional.linear(inputs[rows], table, offsets)
         grad = torch.softmax(logits, 1)
         likelihoods = grad[targeted].to(dtype)
         smooth = smoothing * logits[targeted].to(dtype)
@@ -135,8 +126,9 @@ def _chunks(
         grad[count:] = 0.0
         grad[targeted] = (likelihoods - (1 - smoothing)).to(grad.dtype)
         grad_inputs[rows] = (grad @ table).to(dtype)
-        grad_table += grad.t() @ inputs[rows]
-    return losses, grad_inputs, grad_table
+        grad_weight += grad.t() @ inputs[rows]
+        grad_bias += grad.sum(0, dtype=dtype)
+    return losses, (grad_inputs, grad_weight, grad_bias)
 
 
 def log_uniform(words: Ids, vocabulary: int) -> Numbers:

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, overload
@@ -28,7 +29,7 @@ from regard.storage.tensors import check_fit, outline
 from regard.tasks.catalog import TASKS
 from regard.training.settings import Training, choose_device, tenth
 
-IMPORT = "regard.hub.open_run:import_published"
+PUBLISHED = "regard.hub.open_run:open_published"
 """The function that makes a run of a published model."""
 ENVIRONMENT = "environment.json"
 """The file of a run folder with the versions of packages it was trained with."""
@@ -155,15 +156,16 @@ def recognize(
     if sets := recognize_sets(config.data, set_keys):
         names = " and ".join(f"{Path(folder).name}/" for folder in sets.values())
         say(f"using {names} of {config.data.train}")
-        return [f"data.{key}={json.dumps(folder)}" for key, folder in sets.items()]
-    columns = recognize_columns(config.data, set_keys)
+    section = replace(config.data, **sets) if sets else config.data
+    columns = recognize_columns(section, set_keys)
     for key, column in columns.items():
         names = column if isinstance(column, list) else [column]
         word = "columns " if len(names) > 1 else "column "
         if key in (SEPARATOR, IGNORE):
             word = ""
         say(f"using {word}{', '.join(map(repr, names))} as {key}")
-    return [f"data.{key}={json.dumps(column)}" for key, column in columns.items()]
+    values = sets | columns
+    return [f"data.{key}={json.dumps(value)}" for key, value in values.items()]
 
 
 def adapt_training(path: Path, settings: Sequence[str]) -> list[str]:
@@ -261,7 +263,9 @@ def load(
             no run or of another task, or `int8` is not supported.
         RunError: The hub does not answer.
     """
-    origin = path if is_run(Path(path)) else resolve_name(IMPORT)(path)
+    origin = path if is_run(Path(path)) else resolve_name(PUBLISHED)(path)
+    if not isinstance(origin, str | Path):
+        return check_class(origin, task, path)
     folder = RunDirectory.open(Path(origin))
     config = read(folder.file(CONFIG))
     is_finished = folder.has(WEIGHTS)
@@ -269,11 +273,7 @@ def load(
     check_sizes(folder, config, tensors, allow_missing=allow_missing)
     run: Any = TASKS[config.task].run.open(folder, config)
     run.folder = folder
-    if not issubclass(type(run), task):
-        raise InputError(
-            f"{path}: is a run of the task {config.task}, which can "
-            f"{', '.join(run.supports)}; expected a {task.__name__}"
-        )
+    check_class(run, task, path)
     if tensors is None:
         tensors = folder.load_tensors(WEIGHTS)
     try:
@@ -287,6 +287,16 @@ def load(
         raise InputError(
             f"{path}: --int8 needs the weights of a finished training. "
             "Remove --int8, or finish the training with --resume."
+        )
+    return run
+
+
+def check_class(run: Any, task: type[R], path: Path | str) -> R:
+    """Return a run. Raise InputError if it is not of the class of a task."""
+    if not issubclass(type(run), task):
+        raise InputError(
+            f"{path}: is a run of the task {run.config.task}, which can "
+            f"{', '.join(run.supports)}; expected a {task.__name__}"
         )
     return run
 

@@ -31,6 +31,7 @@ from regard.images import Augmentation, Image, Preparation
 from regard.maps import patch_weights
 from regard.maps.alignment import Words
 from regard.maps.lookups import AlternativeMap, ImagePatches, Lookups, patch_labels
+from regard.maps.reductions import ROLLOUT, average_maps, refuse_maps
 from regard.metrics import Metrics
 from regard.models.catalog import IMAGE_CLASSIFIERS, ImageClassifierConfig
 from regard.models.pretrained import PretrainedVision
@@ -113,6 +114,7 @@ MOST_MARKS = 8
 ROLLOUT_TITLE = (
     "attention rollout: how much the class attends to each patch, through all layers"
 )
+WEIGHTS_TITLE = "attention weights: how much the class attends to each patch"
 BATCH_ROWS = 64
 """Images in one batch of inference."""
 
@@ -129,7 +131,7 @@ class ImageClassificationRun(ImageRun):
     supports = {
         "predict": (),
         "evaluate": ("files", "skip_bad"),
-        "attribute": ("kinds",),
+        "attribute": ("kinds", "maps"),
     }
     tables = ImageTables
     data_hint = "give a set of images"
@@ -248,22 +250,30 @@ class ImageClassificationRun(ImageRun):
 
     @torch.no_grad()
     def _attribute(self, example: Image, options: AttributionOptions) -> Attribution:
-        """Attribute the class to each patch, by rollout or by the last layer's weights."""
-        kinds = options.list_kinds("rollout")
+        """Attribute the class to each patch, by rollout or by the weights of some maps.
+
+        By default these are the maps of the last layer.
+        """
+        maps = options.maps
+        kinds = options.list_kinds("rollout" if maps is None else "weights")
+        is_rollout = kinds[0] == "rollout"
+        if is_rollout:
+            refuse_maps(maps, ROLLOUT)
         check_kinds(kinds, self.kinds)
         side = self.config.size // self.config.model.patch
         image = self.config.read_batch([LabelledImage(example, "", "the image")])
-        with record(self.model, only=self.model.self_attention) as maps:
+        with record(self.model, only=self.model.self_attention) as layers:
             logits = self.model(image.to(self.device))
-        self._check_positions({layer.shape[-1] for layer in maps.values()}, side**2)
+        self._check_positions({layer.shape[-1] for layer in layers.values()}, side**2)
         config: Any = self.model.config
         queries = slice(None) if config.pooling == "mean" else slice(1)
-        heads = maps.stack_layers()[0, :, :, queries].mean(-2).double().cpu().numpy()
+        heads = layers.stack_layers()[0, :, :, queries].mean(-2).double().cpu().numpy()
         heads = heads[..., -(side**2) :]
-        rollout = aggregate_maps(maps, "rollout")[queries].mean(0)
-        is_rollout = kinds[0] == "rollout"
+        rollout = aggregate_maps(layers, "rollout")[queries].mean(0)
         shares = patch_weights(rollout, side, side)
-        weights = shares if is_rollout else patch_weights(heads[-1].mean(0), side, side)
+        chosen = heads[-1] if maps is None else heads.reshape(-1, side**2)
+        mean = average_maps(chosen[:, None], maps)[0]
+        weights = shares if is_rollout else patch_weights(mean, side, side)
         photo = self.config.images.photograph(example, self.config.size)
         prediction: ClassPrediction | TextPrediction
         if self.labels:
@@ -292,7 +302,7 @@ class ImageClassificationRun(ImageRun):
                 photo, weights, title=title, **options
             ),
             has_contrast=True,
-            detail=ROLLOUT_TITLE,
+            detail=ROLLOUT_TITLE if is_rollout else WEIGHTS_TITLE,
         )
 
     def _check_positions(self, positions: Collection[int], patches: int) -> None:
