@@ -70,8 +70,8 @@ def test_an_error_names_the_file_of_several(tmp_path: Path):
     written(folder, "3.jsonl", ["{}"])
     with pytest.raises(InputError, match=r"a folder with 2 kinds of tables; expected tables of one kind, or a pattern"):
         data.read(str(folder))
-    written(tmp_path / "squad", "dev.json", ["{}"])
-    written(tmp_path / "squad", "train.json", ["{}"])
+    for name in (".train", "dev.json", "train.json"):
+        written(tmp_path / "squad", name, ["{}"])
     with pytest.raises(InputError, match=r"is a folder without tables; name a file, such as \S+squad/train.json"):
         data.read(str(tmp_path / "squad"))
 

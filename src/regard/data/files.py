@@ -260,9 +260,10 @@ def stat_stamp(path: str) -> list[Any]:
 
 def example_in(folder: str) -> str:
     """Name a file of a folder for a message, one to train on if there is one."""
-    names = sorted(path.name for path in Path(folder).iterdir() if path.is_file())
-    names.sort(key=lambda name: "train" not in name)
-    return f", such as {Path(folder) / names[0]}" if names else ""
+    entries = sorted(Path(folder).iterdir(), key=lambda path: "train" not in path.name)
+    files = (path for path in entries if path.is_file() and not is_hidden(path))
+    first = next(files, None)
+    return f", such as {first}" if first else ""
 
 
 def folders_in(folder: Path) -> list[Path]:

@@ -176,8 +176,9 @@ def recognize_sets(section: Any, set_keys: Collection[str]) -> dict[str, str]:
     kinds = getattr(section, "recognised", ())
     if not is_folder(path) or not {"folder", "folders"} & {*kinds}:
         return {}
-    has_table = "folder" in kinds and any(map(is_table_name, os.listdir(path)))
-    sets = {} if has_table else find_sets(path, least=1 if "folder" in kinds else 2)
+    reads_tables = "folder" in kinds
+    has_table = reads_tables and any(map(is_table_name, os.listdir(path)))
+    sets = {} if has_table else find_sets(path, least=1 if reads_tables else 2)
     if "train" not in sets:
         return {}
     keys = [key for key in ("valid", "test") if key in sets and key not in set_keys]

@@ -68,6 +68,8 @@ Tokenizers = dict[str, Tokenizer]
 SECTIONS = {"seq2seq": {"metrics": ["bleu", "chrf"]}}
 """Further sections of a run file."""
 LABELED = ("classification", "multi-label", "tagging", "image-classification")
+WRITER = "transformers"
+"""The task of other models that write texts, of sounds or images: that of `AnyModel`."""
 SHOWN = (*LABELED, "regression")
 """The tasks whose published models are imported to be shown or served."""
 DATA: dict[str, Keys] = {
@@ -90,7 +92,8 @@ class Source:
         revision: Its commit on the hub.
         values: The configuration object of transformers.
         architecture: The name of its class.
-        task: The name of the task of that class; empty if it has the head of none.
+        task: The name of the task of that class; `WRITER` or empty if it has the head
+            of none.
     """
 
     folder: PublishedFolder
@@ -123,16 +126,11 @@ def import_run(
     folder, commit = find_published(source, revision)
     published = read_source(folder, source, commit or revision)
     task = published.task
-    if not task:
-        is_writer = published.architecture.endswith((*TASKS,))
+    if task in ("", WRITER):
         raise InputError(
             f"{folder.path}: is a {published.architecture or 'model without a class'}, "
             "which has the head of no task. Open it with `regard show` or `regard embed`"
-            + (
-                "."
-                if is_writer
-                else ", or train it: model: {name: pretrained, path: ...}."
-            )
+            + ("." if task else ", or train it: model: {name: pretrained, path: ...}.")
         )
     if paired and task not in PROBLEMS.values():
         raise InputError(
@@ -165,7 +163,7 @@ def import_run(
 
 
 def find_task(source: Path | str) -> str:
-    """Return the name of the task that a published model has the head of, or "".
+    """Return the name of the task of a published model, `Source.task`.
 
     Raises:
         InputError: The model is missing, incomplete or unsafe.
@@ -187,22 +185,25 @@ def read_source(folder: PublishedFolder, name: str, revision: str | None) -> Sou
     settings |= {key: document[key] for key in head if key in document}
     values = library_config(settings)
     architecture = str((document.get("architectures") or [""])[0])
-    auto = require_transformers(str(folder.path)).models.auto.modeling_auto
+    library = require_transformers(str(folder.path))
+    auto = library.models.auto.modeling_auto
     is_text = values.model_type in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
     tasks = [task for ending, task in TASKS.items() if architecture.endswith(ending)]
     task = NAMED.get(architecture, *tasks[:1])
     if architecture.endswith("ForSequenceClassification"):
         default = "regression" if values.num_labels == 1 else "classification"
         task = PROBLEMS.get(getattr(values, "problem_type", None) or "", default)
-    if task == "seq2seq" and not is_text:
-        task = ""
+    if task is None or (task == "seq2seq" and not is_text):
+        kind = getattr(library, architecture, None)
+        can_generate = getattr(kind, "can_generate", bool)  # which is False
+        task = WRITER if can_generate() else ""
     return Source(
         folder,
         name,
         revision,
         values,
         architecture,
-        task or "",
+        task,
     )
 
 

@@ -84,12 +84,10 @@ def open_published(path: Path | str) -> Any:
     """
     if not is_published(path):
         return Path(path)
-    from regard.hub.importing import find_task, import_run
+    from regard.hub.importing import WRITER, find_task, import_run
 
-    if not find_task(path):
-        opened = open_states(path)
-        if "predict" in opened.supports:
-            return opened
+    if find_task(path) == WRITER:
+        return open_states(path)
     directory = TemporaryDirectory()
     atexit.register(directory.cleanup)
     run = Path(directory.name) / "run"

@@ -76,13 +76,13 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx, features, weight, bias, targets, smoothing, products):
         count = len(features)
         inputs = functional.pad(features, (0, 0, 0, -count % ROWS)).to(products)
-        losses, gradients = _chunks(inputs, weight, bias, targets, smoothing)
-        grad_features, grad_weight, grad_bias = gradients
+        losses, grad_features, grad_weight, grad_bias = _chunks(
+            inputs, weight, bias, targets, smoothing
+        )
         share = smoothing / len(weight)
-        features_sum = features.sum(0)
         weight_sum = weight.sum(0)
         grad_features = grad_features[:count] - share * weight_sum
-        grad_weight -= share * features_sum
+        grad_weight -= share * features.sum(0)
         grad_bias -= share * count
         ctx.save_for_backward(grad_features, grad_weight, grad_bias)
         losses -= share * (features @ weight_sum + bias.sum())
@@ -102,10 +102,10 @@ def _chunks(
     bias: Tensor,
     targets: Tensor,
     smoothing: float,
-) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Return each row's loss and the gradients of their sum.
+) -> tuple[Tensor, ...]:
+    """Return each row's loss and the gradients of inputs, weight and bias.
 
-    Both lack the terms of smoothing that are equal for all classes.
+    All lack the terms of smoothing that are equal for all classes.
     """
     dtype = weight.dtype
     table, offsets = weight.to(inputs.dtype), bias.to(inputs.dtype)
@@ -128,7 +128,7 @@ def _chunks(
         grad_inputs[rows] = (grad @ table).to(dtype)
         grad_weight += grad.t() @ inputs[rows]
         grad_bias += grad.sum(0, dtype=dtype)
-    return losses, (grad_inputs, grad_weight, grad_bias)
+    return losses, grad_inputs, grad_weight, grad_bias
 
 
 def log_uniform(words: Ids, vocabulary: int) -> Numbers:

@@ -164,8 +164,7 @@ def recognize(
         if key in (SEPARATOR, IGNORE):
             word = ""
         say(f"using {word}{', '.join(map(repr, names))} as {key}")
-    values = sets | columns
-    return [f"data.{key}={json.dumps(value)}" for key, value in values.items()]
+    return [f"data.{key}={json.dumps(name)}" for key, name in (sets | columns).items()]
 
 
 def adapt_training(path: Path, settings: Sequence[str]) -> list[str]:
@@ -263,10 +262,12 @@ def load(
             no run or of another task, or `int8` is not supported.
         RunError: The hub does not answer.
     """
-    origin = path if is_run(Path(path)) else resolve_name(PUBLISHED)(path)
-    if not isinstance(origin, str | Path):
+    origin = Path(path)
+    if not is_run(origin):
+        origin = resolve_name(PUBLISHED)(path)
+    if not isinstance(origin, Path):
         return check_class(origin, task, path)
-    folder = RunDirectory.open(Path(origin))
+    folder = RunDirectory.open(origin)
     config = read(folder.file(CONFIG))
     is_finished = folder.has(WEIGHTS)
     tensors = None if is_finished else read_checkpoint(folder, config.training)
