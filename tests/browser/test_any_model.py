@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from regard.hub.open_run import open_run
+from regard.hub.open_run import open_states
 from regard.pictures import View
 from tests.hub.tiny_folders import FAMILIES, example, tiny_folder
 
@@ -23,7 +23,7 @@ SOME = ("gpt2", "bart", "vit")
     "name", [pytest.param(name, marks=[] if name in SOME else [pytest.mark.slow]) for name in FAMILIES]
 )
 def test_the_page_of_a_family_opens(opened: Callable[..., Any], tmp_path: Path, name: str):
-    run = open_run(tiny_folder(name, tmp_path / name))
+    run = open_states(tiny_folder(name, tmp_path / name))
     found = run.attribute(run.parse(example(name, tmp_path)))
     page = opened(View(*found.lookups))
     first = page.locator(".regard-place").first.screenshot()

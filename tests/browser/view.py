@@ -47,7 +47,7 @@ def cell(page: Any, target: int, source: int) -> tuple[float, float]:
     """The middle of a cell of the matrix on its canvas, which ends behind the last one."""
     width, height = page.locator(".regard-extent").first.evaluate("each => [each.clientWidth, each.clientHeight]")
     table = page.locator(".regard-status").first.evaluate(
-        "each => each.textContent.match(/(\\d+) queries × (\\d+) keys/).slice(1).map(Number)"
+        "each => each.textContent.match(/(\\d+) quer\\w+ × (\\d+) keys?/).slice(1).map(Number)"
     )
     left, top = (size - 1 - count * CELL for size, count in zip((width, height), reversed(table), strict=True))
     return left + (source + 0.5) * CELL, top + (target + 0.5) * CELL

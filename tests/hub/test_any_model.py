@@ -183,11 +183,10 @@ def test_a_published_recognizer_predicts(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_pair_of_texts_is_joined_as_the_tokenizer_does(tmp_path: Path):
     folder, out = tiny_folder("bert", tmp_path / "bert"), str(tmp_path / "pair.tsv")
-    found = open_model(folder).attribute("the cat\tthe dog")
-    assert found.lookups[0].source == ("[CLS]", "the", "cat", "[SEP]", "the", "dog", "[SEP]")
+    found = regard.show(folder, "the cat", "the dog")
+    assert (found.title, *found.lookups[0].source[3:5]) == ("the cat | the dog", "[SEP]", "the")
     assert main(["show", str(folder), "the cat", "the dog", "--top", "1", "--out", out]) == 0
-    rows = Path(out).read_text(encoding="utf-8").splitlines()[1:]
-    assert len(rows) == 7 * 6
+    assert len(Path(out).read_text(encoding="utf-8").splitlines()[1:]) == 7 * 6
 
 
 def test_one_line_in_a_notebook(tmp_path: Path):
@@ -195,7 +194,7 @@ def test_one_line_in_a_notebook(tmp_path: Path):
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.BertModel.from_pretrained(folder).train()
     found = regard.show(model, tokenizer, TEXT)
-    assert model.training
+    assert (model.training, regard.show(model, tokenizer, "a", "b").title) == (True, "a | b")
     assert "text/html" in found._repr_mimebundle_()
     images = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
     vit = open_model(tiny_folder("vit", tmp_path / "vit")).network
@@ -302,14 +301,15 @@ def test_a_sound_of_another_rate_or_width_is_read(tmp_path: Path, monkeypatch):
     expected = run.attribute(str(sound(tmp_path / "high.wav"))).lookups[0].weights
     cross, encoder, _ = run.attribute(str(sound(tmp_path / "low.wav", 8000))).lookups
     assert cross.patches is not None  # the spectrogram, with a column for each key
-    assert (cross.patches.columns, cross.patches.pixels.shape[1]) == (len(cross.source), len(cross.source))
+    assert cross.patches.columns == len(cross.source) == 50
+    short = run.attribute(str(sound(tmp_path / "short.wav", seconds=0.3))).lookups[0]  # padding is left out
+    assert (len(short.source), short.source[-1], short.patches is None) == (15, "0.28 s", False)
+    np.testing.assert_allclose(short.weights.sum(-1), 1, atol=1e-5)
     assert np.ptp(cross.patches.pixels) > 50
-    assert encoder.patches is None
-    assert cross.recording is not None
-    low = cross.weights
-    np.testing.assert_allclose(low, expected, atol=0.02)
-    wide = sound(tmp_path / "wide.wav", width=3)
-    np.testing.assert_allclose(run.attribute(str(wide)).lookups[0].weights, expected, atol=1e-6)
+    assert (encoder.patches, cross.recording is None) == (None, False)
+    np.testing.assert_allclose(cross.weights, expected, atol=0.02)
+    wide = str(sound(tmp_path / "wide.wav", width=3))
+    np.testing.assert_allclose(run.attribute(wide).lookups[0].weights, expected, atol=1e-6)
 
 
 def test_a_sound_longer_than_the_model_or_none_is_refused(tmp_path: Path):

@@ -137,9 +137,9 @@ def picture(path: Path) -> Path:
     return path
 
 
-def sound(path: Path, rate: int = 16000, *, width: int = 2, seconds: int = 1) -> Path:
+def sound(path: Path, rate: int = 16000, *, width: int = 2, seconds: float = 1) -> Path:
     """Write two tones, in samples of `width` bytes."""
-    time = np.arange(seconds * rate) / rate
+    time = np.arange(round(seconds * rate)) / rate
     samples = np.round(np.sin(2 * np.pi * np.where(time < 0.5, 440, 880) * time) * 12000)
     wide = (samples * 2.0 ** (8 * (width - 2))).astype("<i4").view(np.uint8).reshape(-1, 4)[:, :width]
     with wave.open(str(path), "wb") as file:

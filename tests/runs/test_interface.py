@@ -238,10 +238,8 @@ def trained_on(data: Any, folder: Path, **settings: Any) -> Any:
 
 @pytest.mark.parametrize("rows", [Table(ROWS), Set()], ids=["frame", "set"])
 def test_training_and_evaluation(rows: Any, tmp_path: Path):
-    columns = {"text": "review", "label": "stars"}
-    run = trained_on(
-        {"train": rows, "test": ROWS[:4] if isinstance(rows, Table) else rows, **columns}, tmp_path / "run"
-    )
+    test = ROWS[:4] if isinstance(rows, Table) else rows
+    run = trained_on({"train": rows, "test": test}, tmp_path / "run")  # using its usual columns
     assert tuple(run.outputs.labels) == (("0", "1") if isinstance(rows, Table) else ("bad", "good"))
     assert set(run.evaluate()) == set(run.evaluate(rows)) == {"accuracy", "macro-f1"}
     saved = regard.load(tmp_path / "run")
@@ -271,7 +269,9 @@ def test_the_kind_of_data_follows_the_rows(tmp_path: Path):
 
 def test_rows_that_do_not_fit(tmp_path: Path):
     with pytest.raises(InputError, match=r"train.memory:1: no column 'text' and 'label', there are"):
-        trained_on(ROWS, tmp_path / "run")
+        trained_on([{"a": "b"}], tmp_path / "run")
+    with pytest.raises(InputError, match=r"data.train: expected rows that are dictionaries .*; found \('a', 'b'\)"):
+        trained_on([("a", "b")], tmp_path / "run")
     with pytest.raises(InputError, match=r"train.memory:2: column 'text' is float, expected text"):
         trained_on([{"text": "a", "label": "b"}, {"text": float("nan"), "label": "b"}], tmp_path / "run")
     assert not (tmp_path / "run").exists()

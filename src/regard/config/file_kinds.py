@@ -118,7 +118,7 @@ def read_first_lines(path: str | Path) -> list[str]:
 
 def is_folder(value: Any) -> bool:
     """Return whether a value names a folder that exists."""
-    return isinstance(value, str) and Path(value).is_dir()
+    return isinstance(value, str) and os.path.isdir(value)
 
 
 def is_folder_of_table(value: Any) -> bool:

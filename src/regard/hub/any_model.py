@@ -1,5 +1,6 @@
 """Any model of the transformers library as a run, opened without an import."""
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,7 +111,8 @@ class NetworkInput:
         tensors: The inputs by the names of its parameters.
         text: The ids of a text; empty for an image or a sound.
         pixels: An image in the form of the network's input.
-        seconds: The length of a sound.
+        seconds: The length of a sound with its padding.
+        share: The part of it before the padding.
         sound: The sound, as a WAV file.
         features: The sound in the form of the network's input, if in bands of frequencies.
     """
@@ -120,11 +122,15 @@ class NetworkInput:
     text: tuple[int, ...] = ()
     pixels: np.ndarray | None = None
     seconds: float = 0.0
+    share: float = 1.0
     sound: bytes = b""
     features: np.ndarray | None = None
 
     def label(self, count: int) -> tuple[Side, ImagePatches | None]:
-        """Label `count` positions without text; return the image that they are parts of."""
+        """Label positions without text; return the image that they are parts of.
+
+        Positions of a sound's padding get no label.
+        """
         size = getattr(self.network.config, "patch_size", None)
         if self.pixels is not None and isinstance(size, int):
             rows, columns = (pixels // size for pixels in self.pixels.shape[:2])
@@ -136,14 +142,16 @@ class NetworkInput:
         labels = [f"position {number}" for number in range(count)]
         if self.seconds:
             step = self.seconds / count
-            labels = [f"{number * step:.2f} s" for number in range(count)]
+            heard = math.ceil(count * self.share)
+            labels = [f"{number * step:.2f} s" for number in range(heard)]
         if self.features is None or len(self.features) % count:
             return Side.of(labels), None
         bands = self.features.shape[1]
-        frames = self.features.reshape(count, -1, bands).mean(1)
-        high = max(1, round(count / bands / 4))
-        pixels = paint_sound(shade_features(frames), high, 1)
-        return Side.of(labels), ImagePatches(pixels, 1, count)
+        frames = self.features.reshape(count, -1, bands).mean(1)[: len(labels)]
+        ratio = len(labels) / bands / 4
+        high, wide = (max(1, round(size)) for size in (ratio, 1 / ratio))
+        pixels = paint_sound(shade_features(frames), high, wide)
+        return Side.of(labels), ImagePatches(pixels, 1, len(labels))
 
 
 @dataclass(frozen=True)
@@ -236,6 +244,12 @@ class TransformersRun(Run[Example, GeneratedText]):
             texts = ["\t".join(texts)]
         return super().parse_arguments(texts)
 
+    def show(self, example: Any, /, **settings: Any) -> Attribution:
+        """Return the attention of an example, as `attribute`; a tuple is two texts."""
+        if isinstance(example, tuple):
+            example = "\t".join(example)
+        return super().show(example, **settings)
+
     def example(self, values: Json, /) -> Example:
         """Return the text, or the bytes of an image or a sound.
 
@@ -284,6 +298,7 @@ class TransformersRun(Run[Example, GeneratedText]):
                 network,
                 {name: tensor},
                 seconds=seconds,
+                share=len(sound.samples) / rate / seconds,
                 sound=encode_audio(sound),
                 features=features,
             )
@@ -291,8 +306,7 @@ class TransformersRun(Run[Example, GeneratedText]):
             vision is not None and Path(example).suffix.lower() in PICTURES
         )
         if name != "pixel_values" and not is_image:
-            first, tab, second = str(example).partition("\t")
-            texts = (first, second) if tab else (first,)
+            texts = str(example).split("\t", 1)
             return self.read_text(self.tokenizer(*texts, return_tensors="pt"), example)
         if self.images is None:
             raise InputError(
@@ -421,6 +435,7 @@ class TransformersRun(Run[Example, GeneratedText]):
         A decoder's map has the tokens that it writes, or those of the target, behind the
         text.
         """
+        title = "file" if isinstance(example, bytes) else example.replace("\t", " | ")
         kinds = options.list_kinds()
         check_kinds(kinds, self.kinds)
         inputs = self.read_input(example)
@@ -431,9 +446,9 @@ class TransformersRun(Run[Example, GeneratedText]):
             extra, weights = self._explain(inputs, output, extra_kinds, options)
             if extra_kinds == [*kinds]:
                 text = self.vocabulary.decode(output).strip() or weights.target[0]
-                prediction = TextPrediction(text)
-                title = str(example)
-                return Attribution(prediction, title, (extra,), weights, options)
+                return Attribution(
+                    TextPrediction(text), title, (extra,), weights, options
+                )
             extras.append(extra)
         by_role = self.compute_lookups(inputs, output)
         role: str | None = options.role
@@ -457,7 +472,6 @@ class TransformersRun(Run[Example, GeneratedText]):
             logits = network(**inputs.tensors).logits
             if logits.ndim == 2:
                 text = str(network.config.id2label[int(logits[0].argmax())])
-        title = example if isinstance(example, str) else "file"
         if not inputs.text:
             title = Path(title).name
         return Attribution(
@@ -605,6 +619,11 @@ class TransformersRun(Run[Example, GeneratedText]):
             else:
                 count = weights.shape[-1]
                 source, patches = inputs.label(count)
+                heard = len(source.pieces)
+                rows = slice(None if role == "cross" else heard)
+                weights = weights[:, :, rows, :heard]
+                if heard < count:
+                    weights = weights / weights.sum(-1, keepdim=True)
                 if (
                     inputs.sound and role != "cross"
                 ):  # a picture for each moment says little
@@ -636,8 +655,8 @@ class TransformersRun(Run[Example, GeneratedText]):
         if output and "self" in lookups:
             first = len(inputs.text) - 1
             new = side(self.vocabulary, output)
-            rows = slice(first, first + len(output))
-            written = select_rows(lookups["self"], rows, new.pieces, new.words)
+            behind = slice(first, first + len(output))
+            written = select_rows(lookups["self"], behind, new.pieces, new.words)
             return {"written": replace(written, name="written tokens"), **lookups}
         return lookups
 
@@ -810,14 +829,14 @@ def open_model(name: Path | str, *, allow_missing: bool = False) -> Transformers
 
 
 def show_network(
-    model: Any, tokenizer: Any, text: str, /, **settings: Any
+    model: Any, tokenizer: Any, text: Any, /, **settings: Any
 ) -> Attribution:
     """Return the attention of a transformers model on a text.
 
     Args:
         tokenizer: Its tokenizer, or the image processor or feature extractor of a model
             of images or sounds.
-        text: The text, or the path of an image or a sound.
+        text: The text, two of them, or the path of an image or a sound.
         **settings: Fields of `AttributionOptions`.
 
     Raises:
@@ -834,6 +853,6 @@ def show_network(
     is_training = model.training
     try:
         run = TransformersRun(name, model.eval(), **parts)
-        return run.attribute(text, **settings)
+        return run.show(text, **settings)
     finally:
         model.train(is_training)

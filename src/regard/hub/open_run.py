@@ -103,8 +103,8 @@ def show(model: Any, *inputs: Any, **settings: Any) -> Attribution:
     Args:
         model: A run, the folder of one or of a transformers model, its name on the hub;
             or a transformers model.
-        *inputs: The text, or the path of an image or a sound; before it the tokenizer,
-            image processor or feature extractor of a transformers model.
+        *inputs: The text, two texts, or the path of an image or a sound; before it the
+            tokenizer, image processor or feature extractor of a transformers model.
         **settings: Fields of `AttributionOptions`.
 
     Raises:
@@ -114,6 +114,10 @@ def show(model: Any, *inputs: Any, **settings: Any) -> Attribution:
     """
     if isinstance(model, str | Path):
         model = open_run(model)
+    if isinstance(model, Run) and len(inputs) == 2:
+        inputs = tuple(model.parse_arguments(inputs))
+    elif len(inputs) == 3:
+        inputs = (inputs[0], inputs[1:])
     if isinstance(model, Run) and len(inputs) == 1:
         return model.show(*inputs, **settings)
     if isinstance(model, Run) or len(inputs) != 2:

@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from regard.data.records import Records, records_of
-from regard.errors import InputError
+from regard.errors import InputError, shorten
 from regard.runs import run_file
 from regard.runs.recipes import path_of
 from regard.runs.run_file import CONFIG, load
@@ -84,13 +83,14 @@ def train(
     with show_log():
         overrides = list_overrides(named_settings)
         notes: list[str] = []
-        config = run_file.read(path, overrides, is_new=True, say=notes.append)
-        config = replace(config, data=replace_rows(config.data, sets))
+        config = run_file.read(
+            path, overrides, is_new=True, say=notes.append, rows=sets
+        )
         train_file(
             config, folder, resume=resume, allow_change=allow_change, notes=notes
         )
         run: Any = load(folder, task=task or run_file.ANY_TASK)
-    run.config = replace(run.config, data=replace_rows(run.config.data, sets))
+    run.config = run_file.with_rows(run.config, sets)
     return run
 
 
@@ -113,9 +113,13 @@ def show_log() -> Iterator[None]:
 
 
 def name_rows(settings: Settings) -> tuple[Settings, dict[str, Records]]:
-    """Return settings with names instead of rows of `data`, and the rows by set."""
+    """Return settings with names instead of rows of `data`, and the rows by set.
+
+    Raises:
+        InputError: Rows are tuples.
+    """
     data = settings.get("data")
-    if records_of(data) is not None:
+    if isinstance(data, list) or records_of(data) is not None:
         data = {"train": data}
     if not isinstance(data, Mapping):
         return settings, {}
@@ -124,15 +128,15 @@ def name_rows(settings: Settings) -> tuple[Settings, dict[str, Records]]:
     for key, value in data.items():
         name = SETS.get(key, key)
         rows = records_of(value)
+        if isinstance(value, list) and any(isinstance(row, tuple) for row in value):
+            raise InputError(
+                f"data.{key}: expected rows that are dictionaries by column, such as "
+                f"{{'text': ..., 'label': ...}}; found {shorten(repr(value[0]))}"
+            )
         if rows is not None:
             sets[name] = Records(name, rows)
         values[name] = value if rows is None else str.__str__(sets[name])
     return {**settings, "data": values}, sets
-
-
-def replace_rows(data: Any, sets: Mapping[str, Records]) -> Any:
-    """Return a `data:` section with rows instead of their names."""
-    return replace(data, **sets) if sets else data
 
 
 def list_overrides(settings: Settings, path: str = "") -> list[str]:

@@ -104,6 +104,7 @@ def read(
     *,
     is_new: bool = False,
     say: Callable[[str], object] = log.info,
+    rows: Mapping[str, Any] | None = None,
 ) -> RunConfig:
     """Read a run file with `key.sub=value` settings on top.
 
@@ -113,6 +114,7 @@ def read(
         is_new: Recognize usual columns of the table, for a new training. Opening an
             existing run needs no data.
         say: Is called with a line for each of these columns.
+        rows: Rows in memory for keys of `data`.
 
     Raises:
         InputError: One line for each mistake.
@@ -126,12 +128,19 @@ def read(
     adapted = adapt_training(path, settings)
     changes = [*settings, *adapted]
     config = loader.load(path, RunConfig, changes, RENAMES, note)
+    config = with_rows(config, rows)
     recognized = recognize(config, path, settings, say) if is_new else []
     if recognized:
         config = loader.load(path, RunConfig, [*changes, *recognized], RENAMES, note)
+        config = with_rows(config, rows)
     if any(setting.startswith("training.warmup=") for setting in adapted):
         log.info("%s, to fit the lowered training.steps", adapted[-1])
     return config
+
+
+def with_rows(config: RunConfig, rows: Mapping[str, Any] | None) -> RunConfig:
+    """Return a configuration with rows in memory instead of their names."""
+    return replace(config, data=replace(config.data, **rows)) if rows else config
 
 
 def recognize(

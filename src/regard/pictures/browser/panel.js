@@ -269,7 +269,7 @@ regard.Panel = (() => {
 
     hint() {
       const { table } = this;
-      const works = this.player ? " Click to hear what a token attends to." : this.own.map === 0 && this.lookup.breakdown ? " Click for the computation." : "", sizes = `${table.target.length} queries × ${table.source.length} keys.`;
+      const works = this.player ? " Click to hear what a token attends to." : this.own.map === 0 && this.lookup.breakdown ? " Click for the computation." : "", sizes = `${table.target.length} ${table.target.length === 1 ? "query" : "queries"} × ${table.source.length} ${table.source.length === 1 ? "key" : "keys"}.`;
       if (this.mounted.cutting) return `${sizes} ${this.kind.cutHint ?? "Click, drag or press Enter to cut; a label cuts all of its cells."}`;
       return `${sizes} ${this.kind.hint ?? `Hover or use the arrow keys for weights.${works}`}`;
     }
