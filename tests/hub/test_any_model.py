@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -305,11 +306,16 @@ def test_a_sound_of_another_rate_or_width_is_read(tmp_path: Path, monkeypatch):
     short = run.attribute(str(sound(tmp_path / "short.wav", seconds=0.3))).lookups[0]  # padding is left out
     assert (len(short.source), short.source[-1], short.patches is None) == (15, "0.28 s", False)
     np.testing.assert_allclose(short.weights.sum(-1), 1, atol=1e-5)
-    assert np.ptp(cross.patches.pixels) > 50
-    assert (encoder.patches, cross.recording is None) == (None, False)
+    assert (np.ptp(cross.patches.pixels) > 50, encoder.patches, cross.recording is None) == (True, None, False)
     np.testing.assert_allclose(cross.weights, expected, atol=0.02)
     wide = str(sound(tmp_path / "wide.wav", width=3))
     np.testing.assert_allclose(run.attribute(wide).lookups[0].weights, expected, atol=1e-6)
+    bare: Any = partial(run.sounds)  # an extractor that names no hop length
+    bare.sampling_rate, run.sounds = 16000, bare
+    assert len(run.attribute(wide).lookups[0].source) == 50
+    monkeypatch.setattr("regard.hub.any_model.run_with_weights", lambda *given: {"encoder": torch.ones(1, 1, 8, 4) / 4})
+    with pytest.raises(InputError, match="cannot be shown"):  # queries and keys of other positions
+        run.attribute(wide)
 
 
 def test_a_sound_longer_than_the_model_or_none_is_refused(tmp_path: Path):
@@ -574,12 +580,7 @@ def states(parts: Any, text: str) -> np.ndarray:
     return model(torch.tensor([ids])).last_hidden_state[0].numpy()
 
 
-MODES = {
-    "cls": lambda found: found[0],
-    "lasttoken": lambda found: found[-1],
-    "max": lambda found: found.max(0),
-    "mean": lambda found: found.mean(0),
-}
+MODES = {"cls": lambda x: x[0], "lasttoken": lambda x: x[-1], "max": lambda x: x.max(0), "mean": lambda x: x.mean(0)}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -633,9 +634,8 @@ def test_a_similarity_is_the_sum_of_its_cells(tmp_path: Path, capsys: pytest.Cap
     assert "is not a pair; a similarity compares two texts with a tab between" in capsys.readouterr().err
     run = blanks()
     mine = similarity(run, "the cat sat", "on the mat")
-    assert mine.cosine == pytest.approx(
-        float(torch.cosine_similarity(*run.embed(["the cat sat", "on the mat"]), dim=0))
-    )
+    cosine = float(torch.cosine_similarity(*run.embed(["the cat sat", "on the mat"]), dim=0))
+    assert mine.cosine == pytest.approx(cosine)
     sentence_folder(tmp_path / "first", pooling={"pooling_mode": "cls"})
     with pytest.raises(InputError, match="does not embed a text by the mean of its tokens"):
         similarity(tmp_path / "first", first, second)

@@ -298,7 +298,7 @@ class TransformersRun(Run[Example, GeneratedText]):
                 network,
                 {name: tensor},
                 seconds=seconds,
-                share=len(sound.samples) / rate / seconds,
+                share=min(1.0, len(sound.samples) / rate / seconds),
                 sound=encode_audio(sound),
                 features=features,
             )
@@ -620,9 +620,9 @@ class TransformersRun(Run[Example, GeneratedText]):
                 count = weights.shape[-1]
                 source, patches = inputs.label(count)
                 heard = len(source.pieces)
-                rows = slice(None if role == "cross" else heard)
-                weights = weights[:, :, rows, :heard]
-                if heard < count:
+                if heard < count:  # the others are of a sound's padding
+                    queries = slice(None if role == "cross" else heard)
+                    weights = weights[:, :, queries, :heard]
                     weights = weights / weights.sum(-1, keepdim=True)
                 if (
                     inputs.sound and role != "cross"
@@ -655,8 +655,8 @@ class TransformersRun(Run[Example, GeneratedText]):
         if output and "self" in lookups:
             first = len(inputs.text) - 1
             new = side(self.vocabulary, output)
-            behind = slice(first, first + len(output))
-            written = select_rows(lookups["self"], behind, new.pieces, new.words)
+            rows = slice(first, first + len(output))
+            written = select_rows(lookups["self"], rows, new.pieces, new.words)
             return {"written": replace(written, name="written tokens"), **lookups}
         return lookups
 

@@ -114,17 +114,18 @@ def show(model: Any, *inputs: Any, **settings: Any) -> Attribution:
     """
     if isinstance(model, str | Path):
         model = open_run(model)
-    if isinstance(model, Run) and len(inputs) == 2:
-        inputs = tuple(model.parse_arguments(inputs))
-    elif len(inputs) == 3:
-        inputs = (inputs[0], inputs[1:])
-    if isinstance(model, Run) and len(inputs) == 1:
-        return model.show(*inputs, **settings)
-    if isinstance(model, Run) or len(inputs) != 2:
-        raise TypeError(
-            "expected show(run_or_folder, text), or show(model, tokenizer, text) of a "
-            "transformers model"
-        )
-    from regard.hub.any_model import show_network
+    if isinstance(model, Run):
+        if len(inputs) == 2:
+            inputs = tuple(model.parse_arguments(inputs))
+        if len(inputs) == 1:
+            return model.show(*inputs, **settings)
+    elif len(inputs) in (2, 3):
+        from regard.hub.any_model import show_network
 
-    return show_network(model, *inputs, **settings)
+        tokenizer, *texts = inputs
+        text = texts[0] if len(texts) == 1 else tuple(texts)
+        return show_network(model, tokenizer, text, **settings)
+    raise TypeError(
+        "expected show(run_or_folder, text), or show(model, tokenizer, text) of a "
+        "transformers model"
+    )

@@ -128,7 +128,7 @@ def name_rows(settings: Settings) -> tuple[Settings, dict[str, Records]]:
     for key, value in data.items():
         name = SETS.get(key, key)
         rows = records_of(value)
-        if isinstance(value, list) and any(isinstance(row, tuple) for row in value):
+        if isinstance(value, list) and value and isinstance(value[0], tuple):
             raise InputError(
                 f"data.{key}: expected rows that are dictionaries by column, such as "
                 f"{{'text': ..., 'label': ...}}; found {shorten(repr(value[0]))}"

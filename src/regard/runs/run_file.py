@@ -128,14 +128,14 @@ def read(
     adapted = adapt_training(path, settings)
     changes = [*settings, *adapted]
     config = loader.load(path, RunConfig, changes, RENAMES, note)
-    config = with_rows(config, rows)
-    recognized = recognize(config, path, settings, say) if is_new else []
+    recognized = []
+    if is_new:
+        recognized = recognize(with_rows(config, rows), path, settings, say)
     if recognized:
         config = loader.load(path, RunConfig, [*changes, *recognized], RENAMES, note)
-        config = with_rows(config, rows)
     if any(setting.startswith("training.warmup=") for setting in adapted):
         log.info("%s, to fit the lowered training.steps", adapted[-1])
-    return config
+    return with_rows(config, rows)
 
 
 def with_rows(config: RunConfig, rows: Mapping[str, Any] | None) -> RunConfig:
