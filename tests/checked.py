@@ -8,7 +8,7 @@ What jaxtyping finds depends on the types and shapes of a call alone: a function
 import dataclasses
 import inspect
 from collections.abc import Callable, Hashable, Iterable
-from functools import partial, update_wrapper
+from functools import cache, partial, update_wrapper
 from threading import get_ident
 from types import FunctionType
 from typing import Any, get_args
@@ -21,6 +21,9 @@ from beartype import BeartypeConf, beartype
 CHECKER = "beartype.beartype"
 # TypeError is what jaxtyping raises, and what regard's own checks do.
 types_checked: Callable[[Any], Any] = beartype(conf=BeartypeConf(violation_type=TypeError))
+
+
+FOUND: dict[Hashable, dict[Hashable, set[Hashable]]] = {}  # of each function: results by arguments, found right
 
 
 def install(package: str) -> None:
@@ -60,7 +63,8 @@ def has_shapes(hint: Any) -> bool:
 
 def once_for_each_form(function: Any, shapes_checked: Callable[[Any], Any]) -> Any:
     """A function whose arguments and result are checked where a call has types and shapes of no earlier one."""
-    found: dict[Hashable, set[Hashable]] = {}
+    # a function within another is made anew at every call of that
+    found = FOUND.setdefault((function.__module__, function.__code__), {})
     results: dict[int, Any] = {}  # those to be checked, of each thread
     thread = get_ident
 
@@ -74,19 +78,22 @@ def once_for_each_form(function: Any, shapes_checked: Callable[[Any], Any]) -> A
         key = (*map(form, arguments), form(named)) if named else tuple(map(form, arguments))
         known = found.get(key)
         if known is None:
-            result = within_checks(*arguments, **named)
+            result = make_checks()(*arguments, **named)
             found[key] = {form(result)}
             return result
         result = function(*arguments, **named)
         if (formed := form(result)) not in known:
             results[thread()] = result
-            within_checks(*arguments, **named)
+            make_checks()(*arguments, **named)
             known.add(formed)
         return result
 
-    # jaxtyping resolves names of annotations in a function's globals
-    there = FunctionType(compute.__code__, function.__globals__, function.__name__, None, compute.__closure__)
-    within_checks = shapes_checked(update_wrapper(there, function))
+    @cache  # made at the first call: most of what is imported is called by few tests
+    def make_checks() -> Callable[..., Any]:
+        # jaxtyping resolves names of annotations in a function's globals
+        there = FunctionType(compute.__code__, function.__globals__, function.__name__, None, compute.__closure__)
+        return shapes_checked(update_wrapper(there, function))
+
     return update_wrapper(call, function)
 
 

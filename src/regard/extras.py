@@ -3,8 +3,10 @@
 import os
 import signal
 import sys
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from regard.errors import InputError
 
@@ -45,7 +47,15 @@ def how_to_install(package: str) -> str:
 
 def find_plugins(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name."""
-    return {point.name: point for point in entry_points(group=group)}
+    return {
+        point.name: point for point in read_entry_points(*sys.path).select(group=group)
+    }
+
+
+@cache  # with a hundred packages, reading takes 20 ms
+def read_entry_points(*path: str) -> Any:
+    """Return the entry points of all packages in the folders of `sys.path`."""
+    return entry_points()
 
 
 def name_package(point: EntryPoint) -> str:

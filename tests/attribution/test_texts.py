@@ -42,7 +42,7 @@ def words(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 29, 4096])
-@pytest.mark.parametrize("search", [Search(), Search(beam=3, length_penalty=0.5)])
+@pytest.mark.parametrize("search", [Search(length_ratio=1.0), Search(beam=3, length_penalty=0.5, length_ratio=1.0)])
 def test_outputs_come_in_the_order_of_the_inputs(
     tokenizers: Tokenizers, search: Search, size: int, monkeypatch: pytest.MonkeyPatch
 ):

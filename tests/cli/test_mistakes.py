@@ -53,7 +53,7 @@ CASES = {
     ),
     "a folder of images below its table": (
         "captions --set data.train=photos/Images",
-        "photos/Images: has no table of captions; add one with a row for each image",
+        "photos/Images: has no table with the columns image and captions, only ",
     ),
     "a column that was named": (
         "captions --set data.train=photos --set data.captions=words",

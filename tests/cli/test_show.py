@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.attribution.kinds import Kind
+from regard.attribution.kinds import GRADIENTS, Kind
 from regard.errors import InputError
 from regard.maps.heads import COLUMNS, GreatestWeights
 from regard.maps.lookups import ATTENDS_TO, Lookups
@@ -24,6 +24,12 @@ from tests.tasks.test_kinds import classes, spans
 
 OUT = "a.svg"
 PAIR = f"{TEXT}\tthe cat"
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What integrated gradients add up to is tested with all of their steps in `attribution/test_kinds`."""
+    monkeypatch.setitem(GRADIENTS, "integrated", 3)
 
 
 @pytest.mark.parametrize("view", VIEW_OPTIONS)
@@ -109,24 +115,6 @@ def test_what_cannot_be_drawn(figure: FigureOptions, asked: dict, said: str, tmp
     with pytest.raises(InputError, match=said):
         drawn(filling(), TEXT, tmp_path / OUT, FigureOptions(**{**vars(figure), "words": figure.view is None}), **asked)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--view", "circle"], "--view"),
-        (
-            ["--view", "matrix", "--threshold", "0.2"],
-            "the option threshold is not supported by the view matrix, but by lines",
-        ),
-        (["--view", "entropy", "--words"], "the option words is not supported by the view entropy"),
-        (["--scale", "nan"], "scale is nan; expected above 0"),
-    ],
-)
-def test_what_does_not_go_together_is_one_line(regard, arguments: list[str], said: str):
-    code, output, errors = regard("show", "nowhere", "text", "--out", "x.png", *arguments)
-    assert (code, output, len(errors.splitlines())) == (2, "", 1)
-    assert said in errors
 
 
 def test_what_is_too_large_is_refused_with_the_options_that_help(tmp_path: Path, monkeypatch):
@@ -218,9 +206,16 @@ def test_a_table_appears_whole_or_not_at_all(tmp_path: Path):
             "a table holds the weights of one text and one --kind",
         ),
         (["--map", "-1"], 'Invalid value "(-1,)" for --map. Must be >= 0'),
+        (["--out", "x.png", "--view", "circle"], "--view"),
+        (
+            ["--out", "x.png", "--view", "matrix", "--threshold", "0.2"],
+            "the option threshold is not supported by the view matrix, but by lines",
+        ),
+        (["--out", "x.png", "--view", "entropy", "--words"], "option words is not supported by the view entropy"),
+        (["--out", "x.png", "--scale", "nan"], "scale is nan; expected above 0"),
     ],
 )
-def test_what_is_no_table_is_one_line(regard, arguments: list[str], message: str):
+def test_what_is_no_picture_and_no_table_is_one_line(regard, arguments: list[str], message: str):
     code, output, errors = regard("show", "nowhere", "text", *arguments)
     assert (code, output, len(errors.splitlines())) == (2, "", 1)
     assert message in errors

@@ -34,7 +34,7 @@ def modules(code: str, *arguments: str) -> set[str]:
 
 def test_a_run_is_loaded_without_what_trains_it():
     """What distributes weights over machines takes a second to load, and the means of training half of one."""
-    found = modules("import regard.hub.open_run")
+    found = modules("import regard.hub.open_run, regard.pictures")
     assert "torch" in found
     assert not found & {"accelerate", "huggingface_hub", "sympy", "matplotlib", "transformers"}
 

@@ -47,7 +47,7 @@ TEXT = {".py", ".md", ".yaml", ".html", ".css", ".js", ".toml", ".txt", ".json"}
 
 
 def everywhere() -> Iterator[tuple[Module, ast.AST]]:
-    return ((module, node) for module in modules().values() for node in ast.walk(module.tree))
+    return ((module, node) for module in modules().values() for node in module.nodes)
 
 
 def test_no_attic():

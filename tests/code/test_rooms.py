@@ -53,8 +53,8 @@ def room_of(name: str) -> str | None:
 
 def strings(module: Module) -> Iterator[tuple[str, str]]:
     """Every text of a module with its place, docstrings aside."""
-    documentation = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(module.tree):
+    documentation = {id(node.value) for node in module.nodes if isinstance(node, ast.Expr)}
+    for node in module.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
             yield node.value, module.place(node)
 

@@ -21,6 +21,10 @@ class Module:
     tree: ast.Module
     lines: int
 
+    @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
     @property
     def package(self) -> str:
         """The dotted name of the directory that the file lies in."""
@@ -32,7 +36,7 @@ class Module:
 
     def functions(self) -> Iterator[Function]:
         """Every function and method, nested ones too."""
-        return (node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        return (node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @functools.cache
@@ -55,14 +59,15 @@ def imported(node: ast.Import | ast.ImportFrom, known: set[str]) -> list[str]:
     return [f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names]
 
 
-def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+@functools.cache
+def imports(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
     """Every import statement below a node, those inside functions too."""
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def named(module: Module) -> Iterator[tuple[str, str]]:
     """The modules and classes of every table of names, `Registry("package", {"name": "module:class"})`."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.Call(func=ast.Name(id="Registry"), args=[ast.Constant(value=package), ast.Dict(values=homes)]):
                 for home in homes:

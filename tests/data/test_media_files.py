@@ -18,7 +18,7 @@ from regard.tasks.image_captioning.data import COLORS, RELATIONS, SHAPES, Captio
 from regard.tasks.speech.data import SpeechTables
 from tests.data.tables import read_table
 
-SOUNDS = MediaFiles("sound", "table of sounds", {".wav"}, "data.folder")
+SOUNDS = MediaFiles("sound", {"sound": "file"}, {".wav"}, "data.folder")
 
 
 def write(path: Path, *lines: str) -> Path:
@@ -38,9 +38,9 @@ def test_files_beside_the_table_in_a_folder_there_and_here(tmp_path: Path, monke
         file = write(tmp_path / where / "a.wav", where)
         assert SOUNDS.find("a.wav", place).resolve() == file
     for folder in ("set/sounds", "sounds", str(tmp_path / "set" / "sounds")):
-        named = MediaFiles("sound", "table", {".wav"}, "data.folder", folder)
+        named = MediaFiles("sound", {}, {".wav"}, "data.folder", folder)
         assert named.find("a.wav", place).resolve() == tmp_path / "set" / "sounds" / "a.wav"
-    elsewhere = MediaFiles("sound", "table", {".wav"}, "data.folder", str(tmp_path / "set" / "empty"))
+    elsewhere = MediaFiles("sound", {}, {".wav"}, "data.folder", str(tmp_path / "set" / "empty"))
     with pytest.raises(InputError, match=r"no sound a.wav in .*empty; set data.folder to the folder"):
         elsewhere.find("a.wav", place)
 
@@ -48,7 +48,7 @@ def test_files_beside_the_table_in_a_folder_there_and_here(tmp_path: Path, monke
 def test_the_table_of_a_folder(tmp_path: Path):
     folder = str(tmp_path)
     write(tmp_path / "readme.txt", "Recorded by friends, in a car,", "and at home, in the kitchen.")
-    with pytest.raises(InputError, match=r"has no table of sounds"):
+    with pytest.raises(InputError, match=r"has no table with the columns file, only 1 "):
         SOUNDS.table_of(folder)
     listed = write(tmp_path / "list.txt", "file\ttext", "a.wav\tone", "b.wav\ttwo")
     assert SOUNDS.table_of(folder) == str(listed)
@@ -102,7 +102,7 @@ def test_a_folder_with_a_table_of_sounds(tmp_path: Path):
     write(tmp_path / "table.tsv", "path\tsentence", "a.wav\tword a", "b.wav\tword b")
     data = SpeechTables(audio="path", transcript="sentence")
     assert [each.transcript for each in data.read(str(tmp_path))] == ["word a", "word b"]
-    with pytest.raises(InputError, match=r"clips: has no table of transcripts"):
+    with pytest.raises(InputError, match=r"clips: has no table with the columns path and sentence, only 2 "):
         data.read(str(tmp_path / "clips"))
 
 

@@ -145,11 +145,13 @@ def test_an_unbalanced_csv_quote_names_the_opening_line(file, content, line, ski
     assert "data.quoting=false" in message
 
 
-@pytest.mark.parametrize("inside", ["\u2028", "\r", "\x0b", "\x85"])
+@pytest.mark.parametrize("inside", ["\u2028", "\r", "\x0b", "\x85", "long " * 30_000])
 def test_other_separators_stay_in_the_field(inside, file):
     for kind in HEADER:
         pairs = read_pairs(file(joined(kind, (f"a{inside}b", "c"), ("d", f"e{inside}f")), f"a.{kind}"))
         assert sides(pairs) == [(f"a{inside}b", "c"), ("d", f"e{inside}f")]
+    without_header = list(read_pairs(file(f"a{inside}b,c\n", "b.csv"), (1, 2)))
+    assert sides(without_header) == [(f"a{inside}b", "c")]
     pairs = list(read_parallel(file(f"a{inside}b\nc\n", "a"), file("A\nC\n", "b")))
     assert sides(pairs) == [(f"a{inside}b", "A"), ("c", "C")]
 

@@ -1,5 +1,6 @@
 """CTranslate2 writes the same texts as the searches in PyTorch, and serves nothing that it would write differently."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -73,7 +74,7 @@ def engine(model: Transformer, tokenizers: Tokenizers, tmp_path: Path) -> Engine
     ids=str,
 )
 def test_texts_and_scores_are_those_of_pytorch(search: Search, model: Transformer, engine: Engine):
-    ids = [engine.tokenizers.source_ids(word) for word in ["", *words(400, 1000)]]
+    ids = [engine.tokenizers.source_ids(word) for word in ["", *words(150, 1000)]]
     (expected,) = search_ids([model], ids, search)
     (found,) = search_ids([model], ids, search, engine=engine)
     assert engine.supports(search)
@@ -174,6 +175,10 @@ def test_a_converted_run_predicts_without_pytorch(model: Transformer, tokenizers
     command = [sys.executable, "-c", program, "predict", str(tmp_path), *texts]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert lines == [*expected, "False"]
+    command[1:3], changed = ["-m", "regard"], os.environ | {"CT2_FORCE_CPU_ISA": "fast"}
+    failed = subprocess.run(command, check=False, capture_output=True, text=True, env=changed)
+    assert (failed.returncode, len(failed.stderr.splitlines())) == (2, 1)
+    assert failed.stderr.endswith("correct or remove the variable CT2_FORCE_CPU_ISA\n")
     (tmp_path / "letters.json").write_text("{}")
     with pytest.raises(InputError, match="SHA-256 mismatch"):
         predict(tmp_path, texts)

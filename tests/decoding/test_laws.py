@@ -13,7 +13,14 @@ from regard.text.kinds import END
 from tests.laws import cases
 
 LIMIT = 7
-NAMES = [*(f"{name}-decoder" for name in cases.DECODERS), *cases.MODELS]
+ALIKE = {f"luong-{score}" for score in ("dot", "concat", "scaled-dot", "cosine", "distance")}
+ALIKE |= {f"transformer-{kind}" for kind in ("after", "cosine", "grouped")}
+ALIKE |= {"bahdanau-gru", "one-pass-apart", "pointer-closed", "pointer-matching"}
+"""Models that keep for the next step what another keeps; `test_decoders` steps and reorders each of them."""
+NAMES = [
+    *(f"{name}-decoder" for name in cases.DECODERS),
+    *(pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in cases.MODELS),
+]
 
 
 def prepared(name: str) -> tuple[nn.Module, Decoder]:

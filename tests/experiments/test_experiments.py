@@ -33,18 +33,6 @@ from regard.tasks.seq2seq.run import Seq2SeqRun
 from tests.cli.command import finish, start, tiny
 
 
-def test_scaling_keeps_variance_entropy_and_gradient(tmp_path: Path):
-    rows = EXPERIMENTS["scaling"](Setting(tmp_path)).rows
-    by = {name: [row for row in rows if row[0] == name] for name in ("dot", "scaled dot")}
-    for _, width, variance, entropy, derivative in by["dot"]:
-        assert variance == pytest.approx(width, rel=0.15)
-        assert 0 <= entropy <= math.log(64)
-        assert derivative >= 0
-    assert by["dot"][-1][3] < 0.2 < 3 < by["scaled dot"][-1][3]
-    assert by["dot"][-1][4] < by["dot"][0][4] / 2
-    assert all(row[2] == pytest.approx(1, rel=0.15) for row in by["scaled dot"])
-
-
 def test_the_derivative_is_that_of_softmax():
     scores = torch.randn(3, 7, dtype=torch.float64)
     jacobians = [torch.autograd.functional.jacobian(lambda row: row.softmax(-1), row) for row in scores]
@@ -122,11 +110,23 @@ def test_a_finding_writes_its_table_and_picture(tmp_path: Path):
     assert record["rows"][0] == {"name": "one", "figure": 1.23456}
 
 
+def check_scaling(rows: list[dict[str, Any]]) -> None:
+    by = {score: [[*row.values()][1:] for row in rows if row["score"] == score] for score in ("dot", "scaled dot")}
+    for width, variance, entropy, derivative in by["dot"]:
+        assert variance == pytest.approx(width, rel=0.15)
+        assert 0 <= entropy <= math.log(64)
+        assert derivative >= 0
+    assert by["dot"][-1][2] < 0.2 < 3 < by["scaled dot"][-1][2]
+    assert by["dot"][-1][3] < by["dot"][0][3] / 2
+    assert all(row[1] == pytest.approx(1, rel=0.15) for row in by["scaled dot"])
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["experiment"]) == 0
     assert capsys.readouterr().out.split() == list(EXPERIMENTS)
     assert main(["experiment", "scaling", "--out", str(tmp_path / "out")]) == 0
     assert "| scaled dot | 1024 |" in capsys.readouterr().out
+    check_scaling(json.loads((tmp_path / "out/scaling.json").read_text(encoding="utf-8"))["rows"])
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["scaling.json", "scaling.md", "scaling.png"]
     assert main(["experiment", "scalling"]) == 2
     assert "did you mean 'scaling'?" in capsys.readouterr().err

@@ -134,7 +134,12 @@ def test_commands_take_published_folders_and_short_names(tmp_path: Path, capsys:
     assert capsys.readouterr().out.startswith("1\t0.")
     assert regard.load(folder).predict("the [MASK] cat").text.endswith(" cat")
     assert main(["info", folder]) == 0
-    assert "BertForMaskedLM" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "BertForMaskedLM" in output
+    assert re.search(r"can +predict, evaluate, attribute, fill, embed\n", output)
+    transformers.BertModel.from_pretrained(folder).save_pretrained(folder)  # without the head
+    assert main(["info", folder]) == 0
+    assert re.search(r"can +attribute, embed\n", capsys.readouterr().out)
     out = str(tmp_path / "forced.tsv")
     assert main(["show", str(tiny_folder("gpt2", tmp_path / "gpt2")), "the old", "--force", "cat", "--out", out]) == 0
     assert "\tcat\t" in Path(out).read_text(encoding="utf-8")
@@ -152,7 +157,7 @@ def test_commands_show_the_class_of_a_published_classifier(tmp_path: Path, capsy
         assert main(["show", folder, image, "--out", out, *options]) == 0
         assert capsys.readouterr().out.startswith(predicted)
     assert main(["info", folder]) == 0
-    assert re.search(r"classes +cat, dog\ncan +predict", capsys.readouterr().out)
+    assert re.search(r"classes +cat, dog\ncan +predict, evaluate, attribute, embed\n", capsys.readouterr().out)
 
 
 def test_a_chosen_map_of_a_published_classifier_is_drawn(tmp_path: Path):
@@ -188,6 +193,8 @@ def test_a_pair_of_texts_is_joined_as_the_tokenizer_does(tmp_path: Path):
     assert (found.title, *found.lookups[0].source[3:5]) == ("the cat | the dog", "[SEP]", "the")
     assert main(["show", str(folder), "the cat", "the dog", "--top", "1", "--out", out]) == 0
     assert len(Path(out).read_text(encoding="utf-8").splitlines()[1:]) == 7 * 6
+    with pytest.raises(InputError, match="there are 2 texts, and a picture shows one"):
+        regard.load(folder).show(("the cat", "the dog"))  # fills blanks, in one text
 
 
 def test_one_line_in_a_notebook(tmp_path: Path):
@@ -318,6 +325,17 @@ def test_a_sound_of_another_rate_or_width_is_read(tmp_path: Path, monkeypatch):
         run.attribute(wide)
 
 
+def test_patches_of_a_spectrogram_have_their_times(tmp_path: Path):
+    sizes: Any = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 3, "max_length": 64}
+    config = transformers.ASTConfig(**sizes, num_mel_bins=16, patch_size=8, time_stride=4, frequency_stride=8)
+    transformers.ASTModel(config).save_pretrained(tmp_path)
+    transformers.ASTFeatureExtractor(num_mel_bins=16, max_length=64).save_pretrained(tmp_path)
+    lookups = regard.show(tmp_path, str(sound(tmp_path / "tone.wav"))).lookups[0]
+    times = [f"{4 * step / 100:.2f} s" for step in range(15)]  # frames of 10 ms
+    rows = [f"{time}, row {row}" for row in (1, 2) for time in times]
+    assert ([*lookups.source], lookups.recording) == (["position 0", "position 1", *rows], None)
+
+
 def test_a_sound_longer_than_the_model_or_none_is_refused(tmp_path: Path):
     run = open_model(tiny_folder("whisper", tmp_path / "a"))
     most = run.sounds.n_samples
@@ -443,7 +461,9 @@ def test_an_encoder_decoder_writes_an_output(tmp_path: Path, capsys: pytest.Capt
 def test_a_vector_of_a_text_an_image_or_a_sound(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = tiny_folder(name, tmp_path / name)
     assert main(["embed", str(folder), example(name, tmp_path)]) == 0
-    vector = json.loads(capsys.readouterr().out.splitlines()[-1])["vector"]
+    row = json.loads(capsys.readouterr().out.splitlines()[-1])
+    vector = row["vector"]
+    assert row[{"bert": "text", "whisper": "audio"}.get(name, "image")] == example(name, tmp_path)
     run: TransformersRun = open_model(folder)
     if run.inputs != {"text": str}:
         content = Path(example(name, tmp_path)).read_bytes()

@@ -34,18 +34,12 @@ def run(program: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_forward_and_backward_need_at_most_50_mb_beyond_inputs_and_gradients():
-    """The plain form needs 3 GB."""
+def test_forward_and_backward_need_at_most_50_mb_beyond_inputs_and_gradients_and_pytorch_s_threads():
     run("""
 read(2, 3, 5, 7)
 Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
 before, gradients = read(8, 128, 1024, 256)
-assert 0 < resident("VmHWM") - before - gradients < 50e6
-""")
-
-
-def test_threads_are_pytorch_s():
-    run("""
+assert 0 < resident("VmHWM") - before - gradients < 50e6  # the plain form needs 3 GB
 torch.set_num_threads(2)
 read(8, 67, 71, 73)
 pools = set(re.findall(r"/.*lib[gi]?omp.*", Path("/proc/self/maps").read_text()))

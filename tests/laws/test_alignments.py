@@ -64,9 +64,7 @@ def test_with_a_history(history: str, align: AlignName):
 @pytest.mark.parametrize("align", [name for name in ALIGNS if not name.startswith("local")] + ["expected"])
 def test_a_key_hidden_from_all_is_as_if_it_were_not_there(align: str):
     """Also between two others, for what goes from key to key; a window counts places, and so is not asked."""
-    for score in cases.SCORES:
-        if "location" in score:
-            continue
+    for score in (name for name in cases.SCORES if "location" not in name):
         compare, (query_width, key_width, value_width) = cases.score(score)
         made = InTraining(DRAWN["monotonic"]()) if align == "expected" else ALIGNS[align](query_width, 2)  # type: ignore
         attend = Attend(compare, made).double().eval()

@@ -94,18 +94,18 @@ def check_read(module: Attend, parts: list[Tensor], mask: Mask | None, align: st
 
 
 @in_all
+@pytest.mark.parametrize("align", ALIGNS)
 @pytest.mark.parametrize("score", cases.SCORES)
-def test_numbers_of_every_size(score: str, dtype: torch.dtype):
-    """Zero vectors, padding, and vectors from 1e-6 to 1e4, with every alignment, recorded and not."""
-    for align in ALIGNS:
-        compare, widths = cases.score(score)
-        module = Attend(compare, cases.align(align, widths[0])).to(dtype).eval()
-        lengths = torch.tensor([0, 1, 6])
-        for magnitude in MAGNITUDES:
-            query, key, value = inputs(widths, 7, dtype, magnitude)
-            query[0], query[1, 1], key[0], key[1, 3] = 0, 0, 0, 0
-            check_read(module, [query, key, value], None, align, None)
-            check_read(module, [query, key, value], padding(lengths, 7), align, (lengths > 0)[:, None])
+def test_numbers_of_every_size(score: str, align: AlignName, dtype: torch.dtype):
+    """Zero vectors, padding, and vectors from 1e-6 to 1e4, recorded and not."""
+    compare, widths = cases.score(score)
+    module = Attend(compare, cases.align(align, widths[0])).to(dtype).eval()
+    lengths = torch.tensor([0, 1, 6])
+    for magnitude in MAGNITUDES:
+        query, key, value = inputs(widths, 7, dtype, magnitude)
+        query[0], query[1, 1], key[0], key[1, 3] = 0, 0, 0, 0
+        check_read(module, [query, key, value], None, align, None)
+        check_read(module, [query, key, value], padding(lengths, 7), align, (lengths > 0)[:, None])
 
 
 @in_all

@@ -172,9 +172,11 @@ def test_a_recipe_is_trained_and_opened(tmp_path: Path):
     for shown in (run.show("14 July 1989"), regard.show(tmp_path / "run", "14 July 1989")):
         np.testing.assert_allclose(shown.weights.weights, drawn, rtol=1e-6)
     with pytest.raises(TypeError, match="expected show\\(run_or_folder, text\\)"):
+        regard.show(run)
+    with pytest.raises(InputError, match="there are 2 texts"):
         regard.show(run, "14 July", "1989")
     assert run.config.training.steps == 2
-    with pytest.raises(InputError, match=r"--set training\.stepps"):
+    with pytest.raises(InputError, match=r"^training\.stepps: unknown key"):
         regard.train("dates", tmp_path / "other", training={"stepps": 2})
     with pytest.raises(InputError, match="neither a recipe nor a file"):
         regard.train("date")

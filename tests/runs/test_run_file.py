@@ -1,7 +1,9 @@
 """Run files: what they refuse before any data is read, and that a resolved one says the same as its source."""
 
 import json
+from contextlib import redirect_stdout
 from dataclasses import fields, is_dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from regard.errors import InputError
 from regard.models.catalog import MODELS
 from regard.runs import run_file
 from regard.runs.recipes import names, path_of
-from regard.runs.run_file import RunConfig, make_schema
+from regard.runs.run_file import RunConfig
 from regard.tasks.seq2seq.run import Seq2Seq
 
 RUN = """task: seq2seq
@@ -295,7 +297,9 @@ def test_files_of_ones_own_replace_data_of_another_kind(tmp_path: Path, caplog: 
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    return json.loads(json.dumps(make_schema()))
+    with redirect_stdout(StringIO()) as output:
+        assert main(["schema"]) == 0
+    return json.loads(output.getvalue())
 
 
 @pytest.mark.slow
@@ -312,9 +316,7 @@ def test_fields_have_the_meaning_of_their_docstring(schema: dict[str, Any]):
     assert schema["$defs"]["Training"]["properties"]["steps"]["description"] == "The number of updates."
 
 
-def test_the_commands_print_the_schema_and_a_recipe(capsys: pytest.CaptureFixture[str], schema: dict[str, Any]):
-    assert main(["schema"]) == 0
-    assert json.loads(capsys.readouterr().out) == schema
+def test_the_command_prints_a_recipe(capsys: pytest.CaptureFixture[str]):
     assert main(["new", "dates"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("# yaml-language-server: $schema=regard.schema.json\n")

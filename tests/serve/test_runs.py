@@ -18,7 +18,7 @@ from PIL import Image
 from regard.attention.intervene import Cut, intervene
 from regard.attribution.attention import full_names, score_output, source_attention_names
 from regard.attribution.effects import MapCut, apply_cuts
-from regard.attribution.kinds import Kind
+from regard.attribution.kinds import GRADIENTS, Kind
 from regard.audio import Sound, encode_audio
 from regard.data.pairs import Pair
 from regard.decoding.search import Search
@@ -456,7 +456,8 @@ def names(view: dict[str, Any]) -> list[str]:
     return [each["name"] for each in one["maps"]]
 
 
-def test_kinds_of_a_text():
+def test_kinds_of_a_text(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(GRADIENTS, "integrated", 3)
     run, pair = toys.translator("transformer"), Pair(SOURCE, "the house", "")
     with serving(of(run)) as address:
         written = lines(address, {"text": SOURCE, "view": True, "kinds": ALL})[-1]["view"]
@@ -498,7 +499,8 @@ def test_kinds_of_generated_text():
     assert one["breakdown"]["numbers"]["query"]["width"] == 4
 
 
-def test_kinds_of_documents_questions_and_images():
+def test_kinds_of_documents_questions_and_images(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(GRADIENTS, "integrated", 3)
     classifier, reader, vit = toys.classifier(), toys.reader(), toys.vit()
     with serving(of(classifier, "classifier"), of(reader, "reader"), of(vit, "vit")) as address:
 

@@ -141,7 +141,7 @@ def test_the_command_predicts_from_idx_files(regard, folder: Path, tmp_path: Pat
     assert (code, (tmp_path / "a.png").exists()) == (0, True), errors
 
 
-def test_the_command_predicts_from_tables_that_name_images(regard, tmp_path: Path):
+def test_the_command_predicts_from_tables_that_name_images(regard, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     images, labels = drawn(1, 40)
     (tmp_path / "photos").mkdir()
     for number, image in enumerate(images):
@@ -150,7 +150,10 @@ def test_the_command_predicts_from_tables_that_name_images(regard, tmp_path: Pat
     rows = [f"{number},{NAMES[label]}" for number, label in enumerate(labels)]
     table.write_text("\n".join(["id,breed", *rows]) + "\n", encoding="utf-8")
     columns = f"data.train={table}", "data.image=id", "data.label=breed"
-    launch.train(run_file.read(path_of("vit"), [*columns, *QUICK, "training.steps=20"]), Path(run))
+    more = f"data.test={table}", "training.steps=20", "training.validate_every=10"
+    with caplog.at_level("INFO", "regard"):
+        launch.train(run_file.read(path_of("vit"), [*columns, *QUICK, *more]), Path(run))
+    assert caplog.text.count("always '") == 1  # the baseline, of the test set
     image = tmp_path / "photos" / "1.png"
     expected = [regard("predict", run, str(tmp_path / "photos" / f"{number}.png"))[1] for number in range(5)]
     assert regard("predict", run, f"{table}:3")[:2] == (0, expected[1])

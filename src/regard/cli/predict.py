@@ -287,15 +287,15 @@ def embed(
     batch: BatchFlags = NO_FILES,
     piped: Piped = False,
 ) -> None:
-    """Print a vector for each text, or for its words.
+    """Print a vector for each text, image or sound.
 
-    One line of JSON each: {"text": ..., "vector": [...]}; with --words
-    {"text": ..., "words": [{"word": ..., "vector": [...]}]}.
+    One line of JSON each: {"text": ..., "vector": [...]}, of a file with "image" or
+    "audio"; with --words {"text": ..., "words": [{"word": ..., "vector": [...]}]}.
 
     Args:
         run: Folder of a trained run or of a transformers model, or its name on the hub,
             OWNER/NAME.
-        texts: Texts. None: the lines of standard input.
+        texts: Texts, or paths of images or sounds. None: the lines of standard input.
         pool: The mean of a text's states, or the first. Default: as a
             sentence-transformers folder, or mean.
         prompt: For a sentence-transformers folder: the name of the prompt in front of
@@ -315,12 +315,12 @@ def embed(
     if in_parts:
         from regard.runs.batch_prediction import build_embedder
 
-        worker = build_embedder(compute)
+        worker = build_embedder(loaded, compute)
         return run_batch("embed", run, batch, settings, worker, {"text": "text"})
     for chunk in iterate_texts(texts):
         for text, vectors in zip(chunk, compute(chunk), strict=True):
             warn(quote(text), loaded.warnings(text))
-            say_json({"text": text} | vectors)
+            say_json(loaded.record(text) | vectors)
 
 
 def load_embedding(run: Path, settings: Mapping[str, Any]) -> "tuple[Any, Embed]":
@@ -341,8 +341,8 @@ def load_embedding(run: Path, settings: Mapping[str, Any]) -> "tuple[Any, Embed]
         return loaded, lambda texts: [
             {"words": text.to_json()} for text in embed_words(texts)
         ]
-    names = [name for name in ("pool", "prompt") if settings[name] is not None]
-    chosen = {name: settings[name] for name in names}
+    names = ("pool", "prompt")
+    chosen = {name: settings[name] for name in names if settings[name] is not None}
     require_method(loaded, "prompts" if "prompt" in chosen else "embed", run)
     return loaded, lambda texts: [
         {"vector": vector} for vector in loaded.embed(texts, **chosen).tolist()

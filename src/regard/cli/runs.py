@@ -1,6 +1,7 @@
 """Commands that list: `regard runs`, `regard info`, `regard cache`."""
 
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from regard.cli.main import (
     say,
     say_json,
 )
+from regard.errors import InputError
 from regard.extras import EXTRAS, how_to_install
 from regard.version import VERSION
 
@@ -92,17 +94,30 @@ def info(run: Path | None = None, /) -> None:
 
 def describe_model(path: Path) -> dict[str, str]:
     """Return what the model of a run or of a published folder is and can do."""
-    from regard.hub.open_run import open_run
+    from regard.hub.open_run import is_published, open_run, open_states
+    from regard.runs.run_file import load
     from regard.training.settings import count_parameters
 
     run = open_run(path)
+    runs = [run]
+    if is_published(path):
+        with suppress(InputError):  # no task has its head
+            runs = [load(path), open_states(path)]
+    if getattr(runs[0].model, "predictions", run) is None:
+        del runs[0]  # a masked language model without its head fills nothing
+    can = dict.fromkeys(
+        verb
+        for opened in runs
+        for verb in (*opened.supports, "align", "score", "fill", "embed")
+        if getattr(opened, verb, None)
+    )
     about = run.description()
     rows = {
         "task": f"{run.config.task}. {run.does}".removesuffix(". "),
         "model": about["model"] if run.does else type(run.network).__name__,
         "parameters": f"{count_parameters(run.model):,}",
         "classes": ", ".join(about.get("classes", [])),
-        "can": ", ".join(run.supports),
+        "can": ", ".join(can),
         "maps": ", ".join(run.kinds),
     }
     return {name: value for name, value in rows.items() if value}

@@ -125,7 +125,7 @@ def show(
 
     if top is not None:  # the map of all weights is never in memory
         loaded.check_supported("attribute", options)
-        weights = loaded.attribute(parse(loaded, texts), options).greatest(top)
+        weights = loaded.attribute(loaded.parse_one(texts), options).greatest(top)
         write_table(out, COLUMNS, weights.rows(options.maps))
         return say(f"The table is {out}.")
     if drawing.view == "similarity":
@@ -207,16 +207,6 @@ def compare_texts(run: "Run[Any, Any]", text: str) -> "Attribution":
     return similarity(run, first, second)
 
 
-def parse(run: "Run[Any, Any]", texts: Sequence[str]) -> Any:
-    """Return the one example of arguments. Raises InputError for several."""
-    example, *rest = run.parse_arguments(texts)
-    if rest:
-        raise InputError(
-            f"there are {len(texts)} texts, and a picture shows one; give one, in quotes"
-        )
-    return example
-
-
 def choose_maps(
     run: "Run[Any, Any]",
     texts: Sequence[str],
@@ -231,7 +221,7 @@ def choose_maps(
     """
     run.check_supported("attribute", replace(options, maps=(0,)))
     plain = replace(options, kinds=(), maps=None)
-    lookups = run.attribute(parse(run, texts), plain).lookups[0]
+    lookups = run.attribute(run.parse_one(texts), plain).lookups[0]
     counts = lookups.weights.shape[:2]
     chosen = []
     for name, number, count in zip(
@@ -252,7 +242,7 @@ def attribute(
 ) -> "Attribution":
     """Return the attribution of the prediction for a text, and print the warnings."""
     run.check_supported("attribute", options)
-    example = parse(run, texts)
+    example = run.parse_one(texts)
     attribution = run.attribute(example, options)
     warnings = run.warnings(example) + run.prediction_warnings(attribution.prediction)
     if warnings:

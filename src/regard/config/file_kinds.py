@@ -62,7 +62,7 @@ def suffix(path: str | Path) -> str:
 def is_table_name(value: Any) -> bool:
     """Return whether a value names a table by its ending."""
     ending = suffix(value) if isinstance(value, str) else ""
-    return ending in TABLES or (bool(ending) and ending in find_plugins(READERS))
+    return ending in TABLES or ending in find_plugins(READERS)
 
 
 READERS = "regard.readers"

@@ -42,7 +42,7 @@ class Registry(Mapping[str, Any]):
     @cached_property
     def plugins(self) -> Mapping[str, EntryPoint]:
         """The entry points that other packages add, by name."""
-        return find_plugins(self.group) if self.group else {}
+        return find_plugins(self.group)
 
     def __getitem__(self, name: str) -> Any:
         """Import the part.

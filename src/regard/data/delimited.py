@@ -3,13 +3,20 @@
 import csv
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from itertools import islice
 from typing import Any
 
-from regard.data.files import BEGINNING, FilePath, Line, Position, iterate_lines
+from regard.data.files import (
+    BEGINNING,
+    DEFAULT_LIMITS,
+    FilePath,
+    Line,
+    Position,
+    iterate_lines,
+)
 from regard.data.records import Keys, Record
 from regard.data.rows import MissingColumns
 from regard.errors import InputError
@@ -82,7 +89,8 @@ def detect_delimiter(line: str, columns: Keys, usual: str, quoting: bool) -> str
     for delimiter in (usual, *DELIMITERS):
         cells[delimiter] = line.split(delimiter)
         if quoting:
-            cells[delimiter] = next(csv.reader([line], delimiter=delimiter), [""])
+            records = _split_quoted([line], delimiter, strict=False)
+            cells[delimiter] = next(records, [""])
     for delimiter, names in cells.items() if columns else ():
         names = _strip_names(names, columns)
         if set(columns) <= {*names, *range(1, len(names) + 1)}:
@@ -164,12 +172,11 @@ def _split_lines(
     def texts() -> Iterator[str]:
         for line in lines:
             consumed.append(line)
-            # csv ends a line at \r, and no line contains NUL.
-            yield line.text.replace("\r", "\0") + "\n"
+            yield line.text + "\n"
 
     try:
-        for cells in csv.reader(texts(), delimiter=delimiter, strict=True):
-            yield consumed[0], [cell.replace("\0", "\r") for cell in cells]
+        for cells in _split_quoted(texts(), delimiter):
+            yield consumed[0], cells
             consumed.clear()
     except csv.Error as error:
         raise InputError(
@@ -177,6 +184,17 @@ def _split_lines(
             f"({error}); double a quotation mark inside a field, or set "
             "data.quoting=false if it is an ordinary character"
         ) from error
+
+
+def _split_quoted(
+    texts: Iterable[str], delimiter: str, *, strict: bool = True
+) -> Iterator[list[str]]:
+    """Yield the cells of each record; one may be as long as a line of a file."""
+    csv.field_size_limit(DEFAULT_LIMITS.max_line)
+    # csv ends a line at \r, and no line contains NUL.
+    lines = (text.replace("\r", "\0") for text in texts)
+    for cells in csv.reader(lines, delimiter=delimiter, strict=strict):
+        yield [cell.replace("\0", "\r") for cell in cells]
 
 
 @cache

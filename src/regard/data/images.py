@@ -238,7 +238,11 @@ class ImageRows(Tabular):
     def files(self) -> MediaFiles:
         """Where the images are."""
         return MediaFiles(
-            "image", "table of images", SUFFIXES, "data.images", self.images
+            "image",
+            self.columns,
+            SUFFIXES,
+            "data.images",
+            self.images,
         )
 
     def read_images(self, path: str) -> Iterator[LabelledImage]:

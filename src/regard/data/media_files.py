@@ -1,14 +1,13 @@
 """Tables that list media files by relative path."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config.file_kinds import detect_text_table, is_table_name, read_first_lines
 from regard.config.yaml_tree import format_setting
-from regard.data.files import folders_in, is_hidden
-from regard.data.tables import kinds
+from regard.data.files import example_in, folders_in, is_hidden
 from regard.errors import InputError
 
 CAPTION_NUMBER = re.compile(r"#\d+$")
@@ -21,7 +20,7 @@ class MediaFiles:
 
     Attributes:
         noun: What such a file is called in messages.
-        table: What a table of such files is called in messages.
+        columns: The columns of a table of such files.
         suffixes: The endings of the files' names, in small letters.
         key: The key of a run file that names the folder of the files.
         folder: This folder, seen from the working directory or from the table's. With
@@ -29,7 +28,7 @@ class MediaFiles:
     """
 
     noun: str
-    table: str
+    columns: Mapping[str, str | int]
     suffixes: Collection[str]
     key: str
     folder: str = "."
@@ -85,13 +84,19 @@ class MediaFiles:
         """
         if not Path(path).is_dir():
             return path
-        files = [file for file in sorted(Path(path).iterdir()) if file.is_file()]
-        files = [file for file in files if not is_hidden(file)]
+        files = [
+            file
+            for file in sorted(Path(path).iterdir())
+            if file.is_file() and not is_hidden(file)
+        ]
         tables = [file for file in files if is_table_name(file.name)]
         tables = tables or list(filter(self._lists, files))
         if not tables:
+            columns = " and ".join(map(str, self.columns.values()))
             raise InputError(
-                f"{path}: has no {self.table}; add one with a row for each {self.noun} ({kinds()})"
+                f"{path}: has no table with the columns {columns}, only {len(files)} other "
+                f"files{example_in(path)}; add {path}/table.csv with a row for each "
+                f"{self.noun}"
             )
         if len(tables) > 1:
             names = ", ".join(table.name for table in tables[:3])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.decoding.hypothesis import Hypothesis, LengthPenalty, NoTokenError
+from regard.errors import InputError
 from regard.storage.verified_files import MANIFEST, Manifest
 from regard.text import Tokenizer
 from regard.text.kinds import REPLACEMENT
@@ -95,6 +96,9 @@ class ConvertedModel:
         Returns:
             A hypothesis for each source. None where the output reaches its limit or has
             a token that no text contains: the search in PyTorch knows how to go on.
+
+        Raises:
+            InputError: CT2_FORCE_CPU_ISA names what this processor lacks.
         """
         limits = [settings.limit(len(tokens) + 1) for tokens in ids]
         rows = [
@@ -109,17 +113,22 @@ class ConvertedModel:
         # with the slightest one, once as many hypotheses have ended as it is wide.
         exponent = 1e-6 if settings.early_stopping else 0
         names = self._source_names
-        outputs = self._translator.translate_batch(
-            [[names[token] for token in ids[row]] for row in rows],
-            beam_size=settings.beam,
-            num_hypotheses=settings.beam if settings.early_stopping else 1,
-            length_penalty=exponent,
-            min_decoding_length=0,
-            max_input_length=0,
-            max_decoding_length=max(limits[row] for row in rows),
-            return_scores=True,
-            return_end_token=True,
-        )
+        try:
+            outputs = self._translator.translate_batch(
+                [[names[token] for token in ids[row]] for row in rows],
+                beam_size=settings.beam,
+                num_hypotheses=settings.beam if settings.early_stopping else 1,
+                length_penalty=exponent,
+                min_decoding_length=0,
+                max_input_length=0,
+                max_decoding_length=max(limits[row] for row in rows),
+                return_scores=True,
+                return_end_token=True,
+            )
+        except ValueError as error:
+            raise InputError(
+                f"CTranslate2: {error}; correct or remove the variable CT2_FORCE_CPU_ISA"
+            ) from error
         penalty = LengthPenalty(settings.length_penalty, settings.length_offset)
         special = self.target.special
         for row, output in zip(rows, outputs, strict=True):

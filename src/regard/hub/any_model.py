@@ -113,7 +113,7 @@ class NetworkInput:
         pixels: An image in the form of the network's input.
         seconds: The length of a sound with its padding.
         share: The part of it before the padding.
-        sound: The sound, as a WAV file.
+        sound: The sound, as a WAV file, if each position is of a time.
         features: The sound in the form of the network's input, if in bands of frequencies.
     """
 
@@ -140,7 +140,15 @@ class NetworkInput:
                 labels = [*labels[:first], *patch_labels(rows, columns)]
                 return Side.of(labels), ImagePatches(self.pixels, rows, columns, first)
         labels = [f"position {number}" for number in range(count)]
-        if self.seconds:
+        if self.features is not None and not self.sound:  # patches by row
+            frames = len(self.features)
+            config = self.network.config
+            columns = (frames - config.patch_size) // config.time_stride + 1
+            step = self.seconds / frames * config.time_stride
+            for number in range(2, count):
+                row, column = divmod(number - 2, columns)
+                labels[number] = f"{column * step:.2f} s, row {row + 1}"
+        elif self.seconds:
             step = self.seconds / count
             heard = math.ceil(count * self.share)
             labels = [f"{number * step:.2f} s" for number in range(heard)]
@@ -244,12 +252,6 @@ class TransformersRun(Run[Example, GeneratedText]):
             texts = ["\t".join(texts)]
         return super().parse_arguments(texts)
 
-    def show(self, example: Any, /, **settings: Any) -> Attribution:
-        """Return the attention of an example, as `attribute`; a tuple is two texts."""
-        if isinstance(example, tuple):
-            example = "\t".join(example)
-        return super().show(example, **settings)
-
     def example(self, values: Json, /) -> Example:
         """Return the text, or the bytes of an image or a sound.
 
@@ -259,16 +261,20 @@ class TransformersRun(Run[Example, GeneratedText]):
         """
         if "text" not in self.inputs:
             return next(values[name] for name in self.inputs)
-        suffix = Path(values["text"]).suffix
-        if suffix.lower() in PICTURES and self.images is not None:
+        text = values["text"]
+        if "image" in self.record(text):
             raise InputError(
-                f"the text ends in {suffix}, a file's name; a server opens no files"
+                f"the text ends in {Path(text).suffix}, a file's name; a server opens no "
+                "files"
             )
-        return self.parse(values["text"])
+        return self.parse(text)
 
     def record(self, example: Example) -> Json:
-        """Return the text; nothing of a file that was sent."""
-        return {"text": example} if isinstance(example, str) else {}
+        """Return the text, or the path of a file; nothing of a file that was sent."""
+        if not isinstance(example, str):
+            return {}
+        is_image = self.images is not None and Path(example).suffix.lower() in PICTURES
+        return {"image" if is_image else next(iter(self.inputs)): example}
 
     def samples(self, options: PredictOptions) -> bool:
         """Return whether the options, or the model's own settings, sample."""
@@ -292,15 +298,21 @@ class TransformersRun(Run[Example, GeneratedText]):
             sound = resample(read_audio(example, longest), rate)
             batch = self.sounds(sound.samples, sampling_rate=rate, return_tensors="pt")
             tensor = batch[name].to(self.device)
-            seconds = tensor.shape[-1] * getattr(self.sounds, "hop_length", 1) / rate
-            features = tensor[0].float().cpu().numpy().T if tensor.ndim == 3 else None
+            frames, hop = tensor[0].float().cpu().numpy(), 1
+            if frames.ndim == 2:
+                hop = rate // 100  # as Kaldi's
+                if len(frames) == getattr(self.sounds, "feature_size", 0):
+                    frames = frames.T
+            seconds = len(frames) * getattr(self.sounds, "hop_length", hop) / rate
             return NetworkInput(
                 network,
                 {name: tensor},
                 seconds=seconds,
                 share=min(1.0, len(sound.samples) / rate / seconds),
-                sound=encode_audio(sound),
-                features=features,
+                sound=b""
+                if getattr(network.config, "time_stride", 0)
+                else encode_audio(sound),
+                features=frames if frames.ndim == 2 else None,
             )
         is_image = isinstance(example, bytes) or (
             vision is not None and Path(example).suffix.lower() in PICTURES
@@ -624,11 +636,9 @@ class TransformersRun(Run[Example, GeneratedText]):
                     queries = slice(None if role == "cross" else heard)
                     weights = weights[:, :, queries, :heard]
                     weights = weights / weights.sum(-1, keepdim=True)
-                if (
-                    inputs.sound and role != "cross"
-                ):  # a picture for each moment says little
-                    patches = None
                 if inputs.sound:
+                    if role != "cross":  # a picture for each moment says little
+                        patches = None
                     recording = SoundParts(inputs.sound, inputs.seconds / count)
             target, words = source, None if patches else source.words
             if role == "cross":

@@ -114,18 +114,16 @@ def show(model: Any, *inputs: Any, **settings: Any) -> Attribution:
     """
     if isinstance(model, str | Path):
         model = open_run(model)
-    if isinstance(model, Run):
-        if len(inputs) == 2:
-            inputs = tuple(model.parse_arguments(inputs))
-        if len(inputs) == 1:
-            return model.show(*inputs, **settings)
-    elif len(inputs) in (2, 3):
-        from regard.hub.any_model import show_network
+    is_run = isinstance(model, Run)
+    texts = inputs if is_run else inputs[1:]
+    if not texts:
+        raise TypeError(
+            "expected show(run_or_folder, text), or show(model, tokenizer, text) of a "
+            "transformers model"
+        )
+    text = texts if texts[1:] else texts[0]
+    if is_run:
+        return model.show(text, **settings)
+    from regard.hub.any_model import show_network
 
-        tokenizer, *texts = inputs
-        text = texts[0] if len(texts) == 1 else tuple(texts)
-        return show_network(model, tokenizer, text, **settings)
-    raise TypeError(
-        "expected show(run_or_folder, text), or show(model, tokenizer, text) of a "
-        "transformers model"
-    )
+    return show_network(model, inputs[0], text, **settings)

@@ -69,15 +69,17 @@ def build_predictor(run: Run[Any, Any], options: PredictOptions) -> Predictor:
     return Predictor(make_example, predict, 1 if run.samples(options) else BATCH)
 
 
-def build_embedder(embed: Callable[[Sequence[str]], list[Record]]) -> Predictor:
-    """Build a worker that embeds texts by a function of several texts."""
+def build_embedder(
+    run: Any, embed: Callable[[Sequence[str]], list[Record]]
+) -> Predictor:
+    """Build a worker that embeds texts for a run by a function of several texts."""
 
     def make_example(row: RawRow, place: str) -> str:
         return row.content if isinstance(row.content, str) else str(row.content["text"])
 
     def compute(texts: Sequence[str], rows: Sequence[RawRow]) -> list[Record]:
         pairs = zip(texts, embed(texts), strict=True)
-        return [{"text": text} | values for text, values in pairs]
+        return [run.record(text) | values for text, values in pairs]
 
     return Predictor(make_example, compute)
 

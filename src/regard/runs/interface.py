@@ -96,17 +96,21 @@ def train(
 
 @contextmanager
 def show_log() -> Iterator[None]:
-    """Print regard's log on standard error, unless the program handles logs itself."""
-    if log.hasHandlers():
-        yield
-        return
+    """Print regard's log on standard error, unless the program handles logs itself.
+
+    An error names a setting without the command line's option.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("regard: %(message)s"))
     level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
+    if not log.hasHandlers():
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
     try:
         yield
+    except InputError as error:
+        error.args = (str(error).replace("--set ", ""),)
+        raise
     finally:
         log.removeHandler(handler)
         log.setLevel(level)

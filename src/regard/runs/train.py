@@ -356,7 +356,7 @@ def train(
                     run, config, setup, device, visible=process.is_main_process
                 )
             result |= {f"test/{name}": value for name, value in figures.items()}
-        if setup.simplest:
+        elif setup.simplest:
             log.info("baseline on the validation examples: %s", setup.simplest)
         if process.is_main_process:
             run.write_json(RESULT, result)

@@ -493,7 +493,6 @@ def setup(config: FewShot, folder: RunDirectory, processes: int) -> Setup:
         digest_bytes(images.tobytes() for images in (*train, *valid)),
         summary,
         details=[f"{data.valid_episodes:,} validation {data.form}"],
-        simplest=f"{100 / data.ways:.3g} % of the episodes are right by chance",
     )
 
 

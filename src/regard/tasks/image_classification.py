@@ -179,12 +179,14 @@ class ImageClassificationRun(ImageRun):
         check = self.config.check_image
         return convert_files(files, data.read, check, skip_bad=options.skip_bad)
 
+    def log_examples(self, examples: Sequence[LabelledImage]) -> None:
+        log_constant_accuracy(count_labels(examples))
+
     def compute_metrics(
         self, examples: Sequence[LabelledImage], options: EvaluationOptions
     ) -> Metrics:
         """Return accuracy and macro-averaged F1, in per cent."""
         classes = index_classes(self.labels, examples)
-        log_constant_accuracy(count_labels(examples))
         return compute_class_metrics(self.classify(examples), classes)
 
     @torch.no_grad()

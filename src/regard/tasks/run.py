@@ -200,7 +200,7 @@ class Run(ABC, Generic[E, P]):
         self,
         out: Path | str,
         to: Literal["huggingface", "onnx", "ctranslate2"] = "huggingface",
-    ) -> list[str]:
+    ) -> Path:
         """Write the model of the run's folder for other libraries.
 
         The export computes the same as the run, which is checked.
@@ -210,7 +210,7 @@ class Run(ABC, Generic[E, P]):
             to: The form to write.
 
         Returns:
-            The runtimes that checked the export.
+            The folder of the exported model.
 
         Raises:
             InputError: The run lacks a folder, the form lacks its model, or `out`
@@ -220,7 +220,8 @@ class Run(ABC, Generic[E, P]):
         if self.folder is None:
             raise InputError("this run has no folder; save it first")
         # Exports are of a higher level, which no import of this one may reach.
-        return resolve_name(EXPORT)(self.folder.path, Path(out), to)
+        resolve_name(EXPORT)(self.folder.path, Path(out), to)
+        return Path(out)
 
     def use_engine(self, folder: "RunDirectory", *, int8: bool = False) -> None:
         """Decode by CTranslate2 where it supports the model; by default nowhere.
@@ -275,6 +276,15 @@ class Run(ABC, Generic[E, P]):
         """
         numbered = enumerate(texts, 1)
         return [self.parse(text, f"text {number}") for number, text in numbered]
+
+    def parse_one(self, texts: Sequence[str]) -> Any:
+        """Return the one example of arguments. Raises InputError for several."""
+        example, *rest = self.parse_arguments(texts)
+        if rest:
+            raise InputError(
+                f"there are {len(texts)} texts, and a picture shows one; give one, in quotes"
+            )
+        return example
 
     def example(self, values: Json, /) -> E:
         """Return the example of values from the network, one for each key of `inputs`.
@@ -335,10 +345,15 @@ class Run(ABC, Generic[E, P]):
     def show(self, example: Any, /, **settings: Any) -> "Attribution":
         """Return the attention of the prediction for an example, as `attribute`.
 
-        A notebook displays its page, and `write` makes it a file.
+        A notebook displays its page, and `write` makes it a file. Two texts are a tuple.
+
+        Raises:
+            InputError: As `attribute`; there are two texts, and the model takes one.
         """
         if isinstance(example, str):
-            example = self.parse(example)
+            example = (example,)
+        if type(example) in (tuple, list):
+            example = self.parse_one(example)
         return self.attribute(example, **settings)
 
     def stream(

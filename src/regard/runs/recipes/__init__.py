@@ -22,13 +22,13 @@ def names() -> dict[str, str]:
     """
     recipes = {path.stem: read_description(path) for path in FOLDER.glob("*.yaml")}
     for name, point in find_plugins(GROUP).items():
-        if name in recipes:
-            continue
         try:
-            description = read_description(find_plugin_recipe(point))
-            recipes[name] = f"{description} [{name_package(point)}]"
+            description = (
+                f"{read_description(find_plugin_recipe(point))} [{name_package(point)}]"
+            )
         except InputError as error:
-            recipes[name] = f"unusable: {error}"
+            description = f"unusable: {error}"
+        recipes.setdefault(name, description)
     return dict(sorted(recipes.items()))
 
 
@@ -62,9 +62,9 @@ def path_of(name_or_file: str) -> Path:
             "a YAML file"
         ) from error
     shipped = FOLDER / f"{name_or_file}.yaml"
-    if is_recipe and shipped.exists():
-        return shipped
     if is_recipe:
+        if shipped.exists():
+            return shipped
         return find_plugin_recipe(find_plugins(GROUP)[name_or_file])
     listed = ", ".join(recipes)
     if len(path.parts) > 1 or path.suffix in (".yaml", ".yml"):

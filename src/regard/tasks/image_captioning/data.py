@@ -101,7 +101,11 @@ class CaptionTables(TableFiles[Captioned]):
     def files(self) -> MediaFiles:
         """Where the images are."""
         return MediaFiles(
-            "image", "table of captions", SUFFIXES, "data.images", self.images
+            "image",
+            self.columns,
+            SUFFIXES,
+            "data.images",
+            self.images,
         )
 
     @property

@@ -108,7 +108,11 @@ class SpeechTables(TableFiles[Utterance]):
     def files(self) -> MediaFiles:
         """Where the sounds are."""
         return MediaFiles(
-            "audio file", "table of transcripts", SUFFIXES, "data.folder", self.folder
+            "audio file",
+            self.columns,
+            SUFFIXES,
+            "data.folder",
+            self.folder,
         )
 
     @property
